@@ -70,7 +70,7 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 	var errs []error
 	for _, n := range upserts {
 		err := n.Validate()
-		if err == nil && n.Rest != nil {
+		if err == nil && n.Defaults != nil {
 			err = fmt.Errorf("%q is no line of the table", n.Host)
 		}
 		if err != nil {

@@ -154,7 +154,7 @@ func (f *policyFlags) list(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var list []matrix.Listed
+	var list []matrix.PolicySummary
 	if f.source.data != "" {
 		err = askData(cmd.Context(), f.source.data, "policy/list", url.Values{"at": {f.at}}, &list)
 	} else {

@@ -24,7 +24,7 @@ func printTable(w io.Writer, format string, answer any, tabled func() table.Tabl
 	}
 }
 
-func listTable(list []matrix.Listed) table.Table {
+func listTable(list []matrix.PolicySummary) table.Table {
 	t := table.Table{
 		Title: "EgressPolicies", Description: fmt.Sprintf("%d EgressPolicies, in the order in which each namespace's are asked", len(list)), Verdict: -1,
 		Heads: []string{"NAMESPACE", "NAME", "FOR", "MODE", "RULES", "ENDED", "DEFAULT", "ENDS NEXT"},

@@ -42,7 +42,7 @@ func (w *world) farEnds() []Finding {
 				c.add(svc, s.FarEnd(svc, rule, place))
 			}
 			for _, key := range rules { // as the workloads see it that a rule is for
-				place := registry.Place{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
+				place := registry.Connector{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
 				if rule := s.Rule(svc, key.Namespace, registry.Selected(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
 					c.add(svc, s.FarEnd(svc, rule, place))
 				}
@@ -58,13 +58,13 @@ func (w *world) farEnds() []Finding {
 }
 
 // placesOf are those from which a service is reached.
-func placesOf(svc *registry.Service) []registry.Place {
+func placesOf(svc *registry.Service) []registry.Connector {
 	if svc.Exit.IsZero() {
-		return []registry.Place{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen}}
+		return []registry.Connector{{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen}}
 	}
-	out := []registry.Place{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
+	out := []registry.Connector{{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace, Secrets: registry.SecretsUnseen}}
 	if long(svc.Host) {
-		out = append(out, registry.Place{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen})
+		out = append(out, registry.Connector{Kind: registry.AtSidecar, Namespace: svc.Namespace, Secrets: registry.SecretsUnseen})
 	}
 	return out
 }

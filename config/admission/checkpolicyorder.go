@@ -7,14 +7,14 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // policy is an EgressPolicy with what is derived from it.
 type policy struct {
 	object   config.Object
 	spec     *v1alpha1.EgressPolicy
-	asked    *permit.Policy // as it is asked, among the others in its order
+	asked    *egresspolicy.Policy // as it is asked, among the others in its order
 	matchers []matcher
 }
 

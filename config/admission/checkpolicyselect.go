@@ -9,7 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // workload is a Pod or a WorkloadEntry, as policies select it.
@@ -32,7 +32,7 @@ func (w *world) addWorkloadEntry(o config.Object, spec *networking.WorkloadEntry
 }
 
 func (w *world) addPolicy(o config.Object, spec *v1alpha1.EgressPolicy) {
-	p := &policy{object: o, spec: spec, asked: permit.FromSpec(&o, spec)}
+	p := &policy{object: o, spec: spec, asked: egresspolicy.FromSpec(&o, spec)}
 	for _, rule := range spec.Rules {
 		p.matchers = append(p.matchers, newMatcher(rule))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // pick gives one of some values, and some gives up to two of them.
@@ -52,11 +52,11 @@ func TestCoversAgrees(t *testing.T) {
 			continue
 		}
 		covered++
-		p := permit.FromSpec(&config.Object{}, &v1alpha1.EgressPolicy{Rules: []*v1alpha1.Rule{a, b}})
+		p := egresspolicy.FromSpec(&config.Object{}, &v1alpha1.EgressPolicy{Rules: []*v1alpha1.Rule{a, b}})
 		for range 60 {
 			headers := map[string]string{"a": pick(r, "1", "12", "2"), "b": pick(r, "1", "2")}
-			asked := &permit.Asked{
-				Host: pick(r, "a.x.com", "b.a.x.com", "x.com", "y.com", "192.0.2.1"), Port: pick[uint32](r, 80, 443, 1), Protocol: pick(r, permit.HTTP, permit.TLS, permit.TCP),
+			asked := &egresspolicy.Attempt{
+				Host: pick(r, "a.x.com", "b.a.x.com", "x.com", "y.com", "192.0.2.1"), Port: pick[uint32](r, 80, 443, 1), Protocol: pick(r, egresspolicy.HTTP, egresspolicy.TLS, egresspolicy.TCP),
 				Method: pick(r, "GET", "PUT", "POST"), Path: pick(r, "/", "/a", "/A", "/a/", "/a/b", "/a/b/", "/ab", "/a/c/b", "/c/b", "/a/c/d/b", "/b"),
 				Header: func(n string) (string, bool) { v, ok := headers[n]; return v, ok }, At: now.Add(pick(r, 0, time.Minute, 90*time.Minute, 3*time.Hour)),
 			}
@@ -85,8 +85,8 @@ func FuzzNormalAgrees(f *testing.F) {
 		}
 		o := config.Object{Key: config.Key{Kind: config.KindEgressPolicy, Namespace: "a", Name: "a"}, Spec: &v1alpha1.EgressPolicy{Rules: []*v1alpha1.Rule{{Action: v1alpha1.Action_Allow, Paths: []string{s}}}}}
 		taken, broken := !admission.Refused(admission.Validate(o)), regexp.MustCompile(`%(?:.?$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])`).MatchString(s)
-		if taken != (permit.IsNormal(s) && !broken) {
-			t.Fatalf("%q: taken %v, normal %v", s, taken, permit.IsNormal(s))
+		if taken != (egresspolicy.IsNormal(s) && !broken) {
+			t.Fatalf("%q: taken %v, normal %v", s, taken, egresspolicy.IsNormal(s))
 		}
 	})
 }

@@ -23,8 +23,8 @@ type Name struct {
 	// Namespace is set of what the pods of one namespace are answered instead of what all are, at a node: with neither addresses nor aliases
 	// the host is known there, and the question goes upstream.
 	Namespace string `json:",omitempty"`
-	// Rest is set where Host is Everything, and only there: then nothing else is.
-	Rest *Rest `json:",omitempty"`
+	// Defaults is set where Host is Everything, and only there: then nothing else is.
+	Defaults *Defaults `json:",omitempty"`
 }
 
 // Resource is the name of its resource: HOST, or NAMESPACE/HOST.
@@ -37,11 +37,11 @@ func (n Name) Resource() string {
 
 // Validate says why n cannot be a line of the name table, or what there is beside its lines.
 func (n Name) Validate() error {
-	if n.Rest != nil {
+	if n.Defaults != nil {
 		if n.Host != Everything || len(n.Addresses)+len(n.Aliases)+len(n.Namespace) > 0 {
 			return fmt.Errorf("name %q: rest: only %q says what becomes of other names, and has no addresses or aliases", n.Host, Everything)
 		}
-		if err := n.Rest.validate(); err != nil {
+		if err := n.Defaults.validate(); err != nil {
 			return fmt.Errorf("name %q: rest: %w", n.Host, err)
 		}
 		return nil

@@ -16,8 +16,8 @@ func TestRoundTrip(t *testing.T) {
 		{Host: "*.example.com", Addresses: []netip.Addr{netip.MustParseAddr("240.240.0.1"), netip.MustParseAddr("2001:2::1")}},
 		{Host: "a.b.svc.cluster.local", TTL: 30, Aliases: []string{"a.b", "a.b.svc"}},
 		{Host: "private.test", Namespace: "shop"},
-		{Host: Everything, Rest: &Rest{}},
-		{Host: Everything, Rest: full()},
+		{Host: Everything, Defaults: &Defaults{}},
+		{Host: Everything, Defaults: full()},
 	} {
 		got, err := Unmarshal(n.Marshal())
 		if err != nil || !reflect.DeepEqual(got, n) {
@@ -26,8 +26,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func full() *Rest {
-	return &Rest{
+func full() *Defaults {
+	return &Defaults{
 		Refuse: true, Local: []string{"cluster.local", "corp"}, DecidedBy: "Sidecar/default/narrow", Rate: 100, OddRate: 0.5,
 		Upstreams: []string{"10.0.0.10:53", "tls://192.0.2.1:853#dns.example"}, AllowPrivate: []string{"*.corp.example", "10.1.0.0/16"}, KeepECH: true, DenyUnrecorded: true,
 		Forward: []Forward{{Domain: "corp.example", Upstreams: []string{"10.0.0.53:53", "10.0.0.54:53"}}},
@@ -59,13 +59,13 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"a backslash", `character '\\'`, text(1, `a\.b.test`)},
 		{"an empty alias", "aliases[0]", append(text(1, "x.test"), text(4, "")...)},
 		{"a number as host", "wire type 0", []byte{1 << 3, 7}},
-		{"a rest of one host", `only "*"`, Name{Host: "x.test", Rest: &Rest{}}.Marshal()},
+		{"a rest of one host", `only "*"`, Name{Host: "x.test", Defaults: &Defaults{}}.Marshal()},
 		{"a path as namespace", "must be the name of one", Name{Host: "x.test", Namespace: "a/b"}.Marshal()},
-		{"a rest of a namespace", `only "*"`, Name{Host: Everything, Namespace: "shop", Rest: &Rest{}}.Marshal()},
-		{"a rest with addresses", `only "*"`, Name{Host: Everything, Addresses: []netip.Addr{netip.IPv6Loopback()}, Rest: &Rest{}}.Marshal()},
-		{"a pattern as local", "local[0]", Name{Host: Everything, Rest: &Rest{Local: []string{"*.test"}}}.Marshal()},
-		{"a negative rate", "rate -1", Name{Host: Everything, Rest: &Rest{OddRate: -1}}.Marshal()},
-		{"forward to nobody", "names no resolver", Name{Host: Everything, Rest: &Rest{Forward: []Forward{{Domain: "x.test"}}}}.Marshal()},
+		{"a rest of a namespace", `only "*"`, Name{Host: Everything, Namespace: "shop", Defaults: &Defaults{}}.Marshal()},
+		{"a rest with addresses", `only "*"`, Name{Host: Everything, Addresses: []netip.Addr{netip.IPv6Loopback()}, Defaults: &Defaults{}}.Marshal()},
+		{"a pattern as local", "local[0]", Name{Host: Everything, Defaults: &Defaults{Local: []string{"*.test"}}}.Marshal()},
+		{"a negative rate", "rate -1", Name{Host: Everything, Defaults: &Defaults{OddRate: -1}}.Marshal()},
+		{"forward to nobody", "names no resolver", Name{Host: Everything, Defaults: &Defaults{Forward: []Forward{{Domain: "x.test"}}}}.Marshal()},
 		{"a rest cut short", "rest", append(text(1, "*"), 5<<3|2, 1, 0x0a)},
 		{"a rest of another type", "wire type 0", []byte{5 << 3, 7}},
 	} {
@@ -77,7 +77,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 
 func FuzzUnmarshal(f *testing.F) {
 	f.Add(Name{Host: "external.com", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, TTL: 5, Aliases: []string{"e"}}.Marshal())
-	f.Add(Name{Host: Everything, Rest: full()}.Marshal())
+	f.Add(Name{Host: Everything, Defaults: full()}.Marshal())
 	f.Add([]byte{0x0a, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := Unmarshal(b)

@@ -18,13 +18,13 @@ func generated(n Name) *namepb.Name {
 	for _, a := range n.Addresses {
 		m.Addresses = append(m.Addresses, a.String())
 	}
-	if r := n.Rest; r != nil {
-		m.Rest = &namepb.Rest{
+	if r := n.Defaults; r != nil {
+		m.Defaults = &namepb.Defaults{
 			Refuse: r.Refuse, Local: r.Local, DecidedBy: r.DecidedBy, Rate: r.Rate, OddRate: r.OddRate,
 			Upstreams: r.Upstreams, AllowPrivate: r.AllowPrivate, KeepEch: r.KeepECH, DenyUnrecorded: r.DenyUnrecorded, Never: r.Never,
 		}
 		for _, f := range r.Forward {
-			m.Rest.Forward = append(m.Rest.Forward, &namepb.Forward{Domain: f.Domain, Upstreams: f.Upstreams})
+			m.Defaults.Forward = append(m.Defaults.Forward, &namepb.Forward{Domain: f.Domain, Upstreams: f.Upstreams})
 		}
 	}
 	return m
@@ -50,8 +50,8 @@ func several() []Name {
 		{Host: "external.com"},
 		{Host: "*.example.com", TTL: 60, Addresses: []netip.Addr{netip.MustParseAddr("240.240.0.1"), netip.MustParseAddr("2001:2::1")}, Aliases: []string{"a.b", "a.b.svc"}},
 		{Host: "private.test", Namespace: "shop", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
-		{Host: Everything, Rest: &Rest{}},
-		{Host: Everything, Rest: rest},
+		{Host: Everything, Defaults: &Defaults{}},
+		{Host: Everything, Defaults: rest},
 	}
 }
 
@@ -59,7 +59,7 @@ func several() []Name {
 func TestWireIsTheProtos(t *testing.T) {
 	for _, n := range several() {
 		var m namepb.Name
-		if err := proto.Unmarshal(n.Marshal(), &m); err != nil || len(m.ProtoReflect().GetUnknown())+len(m.GetRest().ProtoReflect().GetUnknown()) > 0 {
+		if err := proto.Unmarshal(n.Marshal(), &m); err != nil || len(m.ProtoReflect().GetUnknown())+len(m.GetDefaults().ProtoReflect().GetUnknown()) > 0 {
 			t.Fatalf("%+v: %v, unknown %x", n, err, m.ProtoReflect().GetUnknown())
 		}
 		if !proto.Equal(&m, generated(n)) {
@@ -72,12 +72,12 @@ func TestWireIsTheProtos(t *testing.T) {
 		if got, err := Unmarshal(b); err != nil || !reflect.DeepEqual(got, n) {
 			t.Errorf("%+v is written as %+v, %v", n, got, err)
 		}
-		if n.Rest == nil && !bytes.Equal(b, n.Marshal()) {
+		if n.Defaults == nil && !bytes.Equal(b, n.Marshal()) {
 			t.Errorf("%+v has other bytes", n)
 		}
 	}
-	if fields := (&namepb.Rest{}).ProtoReflect().Descriptor().Fields(); fields.Len() != len(restFields) {
-		t.Errorf("name.proto has %d fields of Rest, %d are read", fields.Len(), len(restFields))
+	if fields := (&namepb.Defaults{}).ProtoReflect().Descriptor().Fields(); fields.Len() != len(defaultsFields) {
+		t.Errorf("name.proto has %d fields of Defaults, %d are read", fields.Len(), len(defaultsFields))
 	}
 }
 

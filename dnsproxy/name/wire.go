@@ -15,7 +15,7 @@ const (
 	fieldAddresses protowire.Number = 2
 	fieldTTL       protowire.Number = 3
 	fieldAliases   protowire.Number = 4
-	fieldRest      protowire.Number = 5 // a message: restwire.go
+	fieldDefaults  protowire.Number = 5 // a message: defaultswire.go
 	fieldNamespace protowire.Number = 6
 )
 
@@ -32,8 +32,8 @@ func (n Name) Marshal() []byte {
 	for _, alias := range n.Aliases {
 		b = appendString(b, fieldAliases, alias)
 	}
-	if n.Rest != nil {
-		b = protowire.AppendBytes(protowire.AppendTag(b, fieldRest, protowire.BytesType), n.Rest.marshal())
+	if n.Defaults != nil {
+		b = protowire.AppendBytes(protowire.AppendTag(b, fieldDefaults, protowire.BytesType), n.Defaults.marshal())
 	}
 	if n.Namespace != "" {
 		b = appendString(b, fieldNamespace, n.Namespace)
@@ -77,16 +77,16 @@ func (n *Name) set(field protowire.Number, kind protowire.Type, value []byte) er
 		n.TTL = uint32(min(ttl, math.MaxInt32)) // RFC 2181 section 8: 31 bits
 		return nil
 	}
-	if field != fieldHost && field != fieldAddresses && field != fieldAliases && field != fieldRest && field != fieldNamespace {
+	if field != fieldHost && field != fieldAddresses && field != fieldAliases && field != fieldDefaults && field != fieldNamespace {
 		return nil
 	}
 	if kind != protowire.BytesType {
 		return fmt.Errorf("name %q: field %d: has wire type %d, want a string", n.Host, field, kind)
 	}
-	if field == fieldRest {
+	if field == fieldDefaults {
 		inner, _ := protowire.ConsumeBytes(value)
-		n.Rest = &Rest{}
-		if err := n.Rest.unmarshal(inner); err != nil {
+		n.Defaults = &Defaults{}
+		if err := n.Defaults.unmarshal(inner); err != nil {
 			return fmt.Errorf("name %q: rest: %w", n.Host, err)
 		}
 		return nil

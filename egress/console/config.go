@@ -36,7 +36,7 @@ var errBroken = errors.New("a question broke what is known of the configuration:
 
 // Lending makes c lend a registry that nothing else has. Where somebody does not come back as they should, nobody knows what is in it, and it is lent no more.
 func (c *Config) Lending(r *registry.Registry) *Config {
-	turn, broken := make(turns, 1), false
+	turn, broken := make(semaphore, 1), false
 	c.Snapshot = r.Snapshot()
 	c.Try = func(ctx context.Context, f func(*Config, *registry.Registry) error) error {
 		done, err := wait(ctx, turn)

@@ -83,12 +83,12 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns    turns                        // one for each page that is being made
-	meshes   turns                        // one for a page that asks what is in force about all that was seen
+	turns    semaphore                    // one for each page that is being made
+	meshes   semaphore                    // one for a page that asks what is in force about all that was seen
 	each     turnsEach                    // the same, of each reader
-	files    turns                        // one for each download
+	files    semaphore                    // one for each download
 	fetching turnsEach                    // the same, of each reader
-	columns  turns                        // one for a Parquet file that is being made
+	columns  semaphore                    // one for a Parquet file that is being made
 	evidence *lately[*seen.Log]           // for as long as somebody goes through a list
 	spaces   *lately[[]string]            // the namespaces of the log
 	vain     *lru.Cache[string, struct{}] // see query.Sums
@@ -101,8 +101,8 @@ var static embed.FS
 // newHandler makes the routes; allowed decides about the Host header.
 func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	h := &handler{
-		Options: o.withDefaults(), turns: make(turns, atOnce), each: newTurnsEach(atOnceEach),
-		files: make(turns, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(turns, 1), meshes: make(turns, 1),
+		Options: o.withDefaults(), turns: make(semaphore, atOnce), each: newTurnsEach(atOnceEach),
+		files: make(semaphore, filesAtOnce), fetching: newTurnsEach(filesEach), columns: make(semaphore, 1), meshes: make(semaphore, 1),
 		evidence: newLately[*seen.Log](), spaces: newLately[[]string](),
 	}
 	var err error

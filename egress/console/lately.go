@@ -7,12 +7,12 @@ import (
 
 // lately is a value as it was read some moments ago, for as long as that will do.
 type lately[T any] struct {
-	turn  turns
+	turn  semaphore
 	at    time.Time // zero: it was not read
 	value T
 }
 
-func newLately[T any]() *lately[T] { return &lately[T]{turn: make(turns, 1)} }
+func newLately[T any]() *lately[T] { return &lately[T]{turn: make(semaphore, 1)} }
 
 // read gives the value, and reads it again where it is older than d.
 func (l *lately[T]) read(ctx context.Context, now time.Time, d time.Duration, read func(context.Context) (T, error)) (value T, err error) {

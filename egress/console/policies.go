@@ -10,7 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 )
 
@@ -69,7 +69,7 @@ func (h *handler) policiesPage(ctx context.Context, r *http.Request, _ asked) (v
 }
 
 // rulesOf lists a policy's rules, and its default.
-func rulesOf(of *permit.Policy, l matrix.Listed, hits map[string]rule, now time.Time) (out []rule) {
+func rulesOf(of *egresspolicy.Policy, l matrix.PolicySummary, hits map[string]rule, now time.Time) (out []rule) {
 	name := l.Namespace + "/" + l.Name
 	add := func(r rule) {
 		r.Policy, r.Selects, r.Mode, r.First = name, l.Selects, l.Mode, len(out) == 0
@@ -89,7 +89,7 @@ func rulesOf(of *permit.Policy, l matrix.Listed, hits map[string]rule, now time.
 }
 
 // whatOf says what a rule is about.
-func whatOf(r *permit.Rule) string {
+func whatOf(r *egresspolicy.Rule) string {
 	var out []string
 	for _, part := range [][]string{r.Hosts, r.Methods, r.Paths} {
 		if len(part) > 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // Paths learns templates of paths, as EgressPolicies write them: "*" for a segment that varies, "**" for the rest. What it has learned does
@@ -50,7 +50,7 @@ func (p *Paths) Add(path string) {
 	if cut {
 		whole = whole[:strings.LastIndexByte(whole, '/')+1]
 	}
-	if !permit.IsNormal(whole) {
+	if !egresspolicy.IsNormal(whole) {
 		if p.Unclear == "" || path < p.Unclear {
 			p.Unclear = path
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 func learned(paths ...string) *seen.Paths {
@@ -95,20 +95,20 @@ func TestTemplatesCoverAll(t *testing.T) {
 		}
 		rule := ruleWith(patterns(one, most))
 		for _, path := range paths {
-			if !rule.Matches(&permit.Asked{Protocol: permit.HTTP, Path: path}) {
+			if !rule.Matches(&egresspolicy.Attempt{Protocol: egresspolicy.HTTP, Path: path}) {
 				t.Fatalf("seed %d: %q is not covered by %q", seed, path, patterns(one, most))
 			}
 		}
 		for _, x := range got {
-			if !ruleWith([]string{x.Pattern}).Matches(&permit.Asked{Protocol: permit.HTTP, Path: x.Example}) {
+			if !ruleWith([]string{x.Pattern}).Matches(&egresspolicy.Attempt{Protocol: egresspolicy.HTTP, Path: x.Example}) {
 				t.Fatalf("seed %d: %q is no example of %q", seed, x.Example, x.Pattern)
 			}
 		}
 	}
 }
 
-func ruleWith(paths []string) *permit.Rule {
-	p := permit.FromSpec(&config.Object{}, &v1alpha1.EgressPolicy{Rules: []*v1alpha1.Rule{{Paths: paths, Action: v1alpha1.Action_Allow}}})
+func ruleWith(paths []string) *egresspolicy.Rule {
+	p := egresspolicy.FromSpec(&config.Object{}, &v1alpha1.EgressPolicy{Rules: []*v1alpha1.Rule{{Paths: paths, Action: v1alpha1.Action_Allow}}})
 	return &p.Rules[0]
 }
 

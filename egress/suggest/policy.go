@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -85,7 +85,7 @@ func (w *world) policies(uses []*use, s *registry.Snapshot, o Options) (out []Ch
 func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 	set := w.Snapshot.PolicySet(u.Namespace, u.Account, u.who.Labels)
 	action, _ := set.Own.Default()
-	closed := action == permit.Deny
+	closed := action == egresspolicy.Deny
 	for _, to := range u.tries {
 		v := w.decide(s, u.who, to)
 		if v.Asked == nil || !v.Allowed && (v.Ruling == nil || u.wasAllowed()) {
@@ -95,7 +95,7 @@ func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 			continue
 		}
 		r := set.Rule(v.Asked)
-		if r.Action == permit.Deny && (r.Rule != nil || r.Path || r.Unknown || !slices.Contains(set.Own, r.Policy)) {
+		if r.Action == egresspolicy.Deny && (r.Rule != nil || r.Path || r.Unknown || !slices.Contains(set.Own, r.Policy)) {
 			if !u.wasAllowed() {
 				w.result.leave(u.Flow, meant(r))
 			}
@@ -104,17 +104,17 @@ func (w *world) govern(g *governed, u *use, s *registry.Snapshot, o Options) {
 		g.open, g.closed = g.open || !closed, g.closed || closed
 		g.all.add(v.Asked, u, o.Paths)
 		g.flows = append(g.flows, u.Flow)
-		if closed && r.Action == permit.Deny {
+		if closed && r.Action == egresspolicy.Deny {
 			g.missing.add(v.Asked, u, o.Paths)
 			g.lacks = append(g.lacks, u.Flow)
 			enforced, _ := set.Own.Enforced().Default()
-			g.observed = g.observed || enforced != permit.Deny
+			g.observed = g.observed || enforced != egresspolicy.Deny
 		}
 	}
 }
 
 // meant says that a ruling is not to be suggested away.
-func meant(r permit.Ruling) string {
+func meant(r egresspolicy.Ruling) string {
 	return fmt.Sprintf("denied by %s (%s): what is meant to be denied is not suggested", r.Policy.Key, r.RuleName())
 }
 

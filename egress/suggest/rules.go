@@ -11,7 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
@@ -28,16 +28,16 @@ type allowance map[target]map[string]*seen.Paths // by method, of requests
 type target struct {
 	host     string
 	port     uint32
-	protocol permit.Protocol
+	protocol egresspolicy.Protocol
 }
 
 // add takes in what is asked about a use. paths is nil where none are told apart.
-func (a allowance) add(what *permit.Asked, u *use, paths bool) {
+func (a allowance) add(what *egresspolicy.Attempt, u *use, paths bool) {
 	t := target{what.Host, what.Port, what.Protocol}
 	if a[t] == nil {
 		a[t] = map[string]*seen.Paths{}
 	}
-	if what.Protocol != permit.HTTP || !paths || u.paths == nil {
+	if what.Protocol != egresspolicy.HTTP || !paths || u.paths == nil {
 		return
 	}
 	if a[t][u.method] == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -96,9 +96,9 @@ func (w *world) use(uses []*use) used {
 			if v.Asked == nil {
 				continue
 			}
-			for _, level := range []permit.Level{set.Root, set.Root.Enforced(), set.Own, set.Own.Enforced()} {
+			for _, level := range []egresspolicy.Level{set.Root, set.Root.Enforced(), set.Own, set.Own.Enforced()} {
 				if r := level.Rule(v.Asked); r.Rule != nil {
-					i := slices.IndexFunc(r.Policy.Rules, func(x permit.Rule) bool { return x.Name == r.Rule.Name })
+					i := slices.IndexFunc(r.Policy.Rules, func(x egresspolicy.Rule) bool { return x.Name == r.Rule.Name })
 					is.rules[usedRule{policy: r.Policy.Key, rule: i}] = true
 					is.rules[usedRule{r.Policy.Key, i, v.Asked.Host, v.Asked.Port}] = true
 				}
@@ -211,7 +211,7 @@ func (w *world) lessRule(key config.Key, i int, r *v1alpha1.Rule, is used) *v1al
 	less := proto.CloneOf(r)
 	less.Hosts = slices.DeleteFunc(less.Hosts, func(pattern string) bool {
 		for u := range is.rules {
-			if u.policy == key && u.rule == i && u.host != "" && permit.Covers(strings.ToLower(strings.TrimSuffix(pattern, ".")), u.host) {
+			if u.policy == key && u.rule == i && u.host != "" && egresspolicy.Covers(strings.ToLower(strings.TrimSuffix(pattern, ".")), u.host) {
 				return false
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
@@ -114,29 +114,29 @@ func (u *use) wasAllowed() bool { return u.Verdict == record.Allowed }
 func (u *use) keeps() bool { return u.wasAllowed() && len(u.allowed) > 0 }
 
 // closedBy is the rule in force that denies all of a use, were it registered; zero without one. What is meant to be denied is not suggested.
-func (w *world) closedBy(u *use) (by permit.Ruling) {
+func (w *world) closedBy(u *use) (by egresspolicy.Ruling) {
 	set := w.Snapshot.PolicySet(u.Namespace, u.Account, u.who.Labels).Enforced()
 	for _, to := range u.tries {
 		path, _, _ := strings.Cut(cmp.Or(to.Path, "/"), "?")
-		by = set.Rule(&permit.Asked{
+		by = set.Rule(&egresspolicy.Attempt{
 			Host: to.Host, Port: to.Port, Protocol: seenAs(u), Method: cmp.Or(to.Method, "GET"), Path: path, At: w.now,
 			Header: func(string) (string, bool) { return "", false },
 		})
-		if by.Action != permit.Deny || by.Rule == nil {
-			return permit.Ruling{}
+		if by.Action != egresspolicy.Deny || by.Rule == nil {
+			return egresspolicy.Ruling{}
 		}
 	}
 	return by
 }
 
 // seenAs is how policies call what a proxy sees of a use.
-func seenAs(u *use) permit.Protocol {
+func seenAs(u *use) egresspolicy.Protocol {
 	switch u.Protocol {
 	case "http":
-		return permit.HTTP
+		return egresspolicy.HTTP
 	case "tcp":
-		return permit.TCP
+		return egresspolicy.TCP
 	default:
-		return permit.TLS
+		return egresspolicy.TLS
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/seen"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // Wait is a workload, a host and a port of which the configuration in force says nothing yet: unregistered, or denied for want of a rule.
@@ -66,7 +66,7 @@ func (w *world) waits(u *use) string {
 		return "let through, and nobody registered it"
 	case v.Allowed:
 		return ""
-	case v.Ruling != nil && v.Ruling.Rule == nil && !v.Ruling.Unknown && slices.ContainsFunc(w.Snapshot.OwnPolicies(u.Namespace), func(p *permit.Policy) bool { return p == v.Ruling.Policy }):
+	case v.Ruling != nil && v.Ruling.Rule == nil && !v.Ruling.Unknown && slices.ContainsFunc(w.Snapshot.OwnPolicies(u.Namespace), func(p *egresspolicy.Policy) bool { return p == v.Ruling.Policy }):
 		return fmt.Sprintf("denied: no rule of %s allows it", v.Ruling.Policy.Key)
 	case v.Ruling == nil && (v.Missing || w.lacksPort(u).Name != "") && w.closedBy(u).Rule == nil:
 		return "denied: nobody registered it"

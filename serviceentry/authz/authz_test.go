@@ -33,8 +33,8 @@ func policy(t *testing.T, name, spec string, dry bool) *Policy {
 var domains = []string{"mesh.test", "old.test"}
 
 // asked is a request of shop/web's to a.com, as changed.
-func asked(change func(*Asked)) *Asked {
-	a := &Asked{
+func asked(change func(*Attempt)) *Attempt {
+	a := &Attempt{
 		Domains: domains, Client: "spiffe://mesh.test/ns/shop/sa/web", From: netip.MustParseAddr("10.0.0.7"), Remote: netip.MustParseAddr("10.0.0.7"), Authority: "a.com",
 		Request: &Request{Method: "GET", Path: "/api/x?y=1", Header: func(name string) (string, bool) { return "blue", name == "x-team" }},
 	}
@@ -45,7 +45,7 @@ func asked(change func(*Asked)) *Asked {
 }
 
 // token is one of a request, of lists and of claims within others.
-func token(a *Asked) {
+func token(a *Attempt) {
 	a.Request.Claim = func(path []string) []string {
 		return map[string][]string{
 			"iss": {"https://issuer.test"}, "sub": {"anna"}, "aud": {"app-1", "app-2"}, "azp": {"client"}, "group": {"admin"}, "realm roles": {"reader", "writer"},
@@ -53,16 +53,16 @@ func token(a *Asked) {
 	}
 }
 
-func connection(a *Asked) { a.Request, a.Authority = nil, "a.com:443" }
-func tls(a *Asked)        { connection(a); a.TLS = true }
+func connection(a *Attempt) { a.Request, a.Authority = nil, "a.com:443" }
+func tls(a *Attempt)        { connection(a); a.TLS = true }
 
 // TestRules: what a rule that allows matches, and one that denies.
 func TestRules(t *testing.T) {
-	path := func(p string) func(*Asked) { return func(a *Asked) { a.Request.Path = p } }
-	to := func(authority string) func(*Asked) { return func(a *Asked) { a.Authority = authority } }
+	path := func(p string) func(*Attempt) { return func(a *Attempt) { a.Request.Path = p } }
+	to := func(authority string) func(*Attempt) { return func(a *Attempt) { a.Authority = authority } }
 	for _, c := range []struct {
 		rule          string
-		change        func(*Asked)
+		change        func(*Attempt)
 		allow, denies bool
 	}{
 		{`{}`, nil, true, true},
@@ -72,8 +72,8 @@ func TestRules(t *testing.T) {
 		{`{from: [{source: {principals: [else.test/ns/shop/sa/web]}}]}`, nil, false, false},
 		{`{from: [{source: {principals: ["mesh.test/ns/shop/*"]}}]}`, nil, true, true},
 		{`{from: [{source: {principals: ["*/sa/web"]}}]}`, nil, true, true},
-		{`{from: [{source: {principals: ["*"]}}]}`, func(a *Asked) { a.Client = "" }, false, false},
-		{`{from: [{source: {notPrincipals: ["*"]}}]}`, func(a *Asked) { a.Client = "" }, true, true},
+		{`{from: [{source: {principals: ["*"]}}]}`, func(a *Attempt) { a.Client = "" }, false, false},
+		{`{from: [{source: {notPrincipals: ["*"]}}]}`, func(a *Attempt) { a.Client = "" }, true, true},
 		{`{from: [{source: {namespaces: [shop]}}]}`, nil, true, true},
 		{`{from: [{source: {namespaces: [sh]}}]}`, nil, false, false},
 		{`{from: [{source: {namespaces: ["sh*"]}}]}`, nil, true, true},
@@ -221,10 +221,10 @@ func TestDepends(t *testing.T) {
 	const all, posts, admin, other, near, nobodys = `{rules: [{}]}`, `{rules: [{to: [{operation: {methods: [POST]}}]}]}`,
 		`{action: DENY, rules: [{to: [{operation: {paths: ["/admin*"], hosts: [a.com]}}]}]}`, `{action: DENY, rules: [{to: [{operation: {paths: ["/admin*"], hosts: [b.com]}}]}]}`,
 		`{rules: [{from: [{source: {ipBlocks: [10.0.0.0/8]}}], when: [{key: "request.headers[x]", values: [z]}]}]}`, `{rules: [{from: [{source: {namespaces: [nobodys]}}]}]}`
-	nowhere := func(a *Asked) { a.From, a.Remote = netip.Addr{}, netip.Addr{} }
+	nowhere := func(a *Attempt) { a.From, a.Remote = netip.Addr{}, netip.Addr{} }
 	for _, c := range []struct {
 		specs  []string
-		change func(*Asked)
+		change func(*Attempt)
 		want   string
 	}{
 		{nil, nil, "[]"},
@@ -238,10 +238,10 @@ func TestDepends(t *testing.T) {
 		{[]string{admin, posts}, nil, "[method path]"},
 		{[]string{near}, nil, "[header]"},
 		{[]string{near}, nowhere, "[address header]"},
-		{[]string{near}, func(a *Asked) { a.From = netip.MustParseAddr("192.0.2.1") }, "[]"},
+		{[]string{near}, func(a *Attempt) { a.From = netip.MustParseAddr("192.0.2.1") }, "[]"},
 		{[]string{`{action: DENY, rules: [{}]}`, posts}, nil, "[]"},
 		{[]string{posts}, connection, "[]"},
-		{[]string{`{rules: [{from: [{source: {notRemoteIpBlocks: [10.0.0.0/8]}}]}]}`}, func(a *Asked) { connection(a); nowhere(a) }, "[address]"},
+		{[]string{`{rules: [{from: [{source: {notRemoteIpBlocks: [10.0.0.0/8]}}]}]}`}, func(a *Attempt) { connection(a); nowhere(a) }, "[address]"},
 	} {
 		var set Set
 		for i, spec := range c.specs {

@@ -7,7 +7,7 @@ const AddressUnknown = "address"
 
 // Depends says what the set's enforced word depends on beside what is asked: "method", "path", "header" or "token" of requests, and the client's
 // "address" where nobody knows it. Nothing means that all requests like this one fare alike.
-func (s Set) Depends(a *Asked) (on []string) {
+func (s Set) Depends(a *Attempt) (on []string) {
 	may := map[Action]bool{}  // some like it match
 	must := map[Action]bool{} // all do
 	for _, p := range s.Enforced() {
@@ -33,7 +33,7 @@ func (s Set) Depends(a *Asked) (on []string) {
 }
 
 // without is the rule without what it asks of the request itself, and of an address that nobody knows; and what that is.
-func (r *Rule) without(a *Asked) (*Rule, []string) {
+func (r *Rule) without(a *Attempt) (*Rule, []string) {
 	names := map[Attribute]string{Method: "method", Path: "path", Header: "header", RequestPrincipal: "token", Claim: "token"}
 	if !a.From.IsValid() {
 		names[SourceIP], names[RemoteIP] = AddressUnknown, AddressUnknown

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // Abnormal is an expression (RE2) for paths that servers may take for others. Of rules that allow nothing that is asked of a
 // path holds for them, and of others all.
-const Abnormal = permit.Abnormal
+const Abnormal = egresspolicy.Abnormal
 
 // Expression is an expression (RE2) for the whole text of an attribute that one of the values means: of Principal, Namespace,
 // ServiceAccount and TrustDomain the client's SPIFFE id; of Host, SNI and Port what is asked for, "host:port", where the port may be

@@ -12,7 +12,7 @@ func (s Set) Providers() (out []string) {
 }
 
 // Asking finds the rule by which an authorizer is asked about something, before all other rules; false where none is.
-func (s Set) Asking(a *Asked) (Ruling, bool) {
+func (s Set) Asking(a *Attempt) (Ruling, bool) {
 	for _, p := range s.Deciding(Custom) {
 		if r := p.matching(a); r != nil {
 			return Ruling{Policy: p, Rule: r}, true

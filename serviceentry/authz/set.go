@@ -44,7 +44,7 @@ func (s Set) Deciding(a Action) (out Set) {
 
 // Rule says what the set says of what is asked: a rule that denies, else one that allows, and where there are policies that allow and
 // none of their rules matches, the first of them denies.
-func (s Set) Rule(a *Asked) Ruling {
+func (s Set) Rule(a *Attempt) Ruling {
 	for _, p := range s.Deciding(Deny) {
 		if r := p.matching(a); r != nil {
 			return Ruling{Decides: true, Policy: p, Rule: r}
@@ -63,7 +63,7 @@ func (s Set) Rule(a *Asked) Ruling {
 }
 
 // matching is the policy's first rule that matches; nil without one.
-func (p *Policy) matching(a *Asked) *Rule {
+func (p *Policy) matching(a *Attempt) *Rule {
 	for i := range p.Rules {
 		if p.Rules[i].matches(a, p.Action) {
 			return &p.Rules[i]
@@ -80,12 +80,12 @@ type Step struct {
 
 // Steps are the rules that lead to what is enforced, in the order in which they are asked, and beside them those of dry runs: those by which an
 // authorizer is asked come first, and those that only mark last.
-func (s Set) Steps(a *Asked) []Step {
+func (s Set) Steps(a *Attempt) []Step {
 	return slices.Concat(s.beside(a, Custom), s.deciding(a), s.beside(a, Audit))
 }
 
 // beside are rules that do not decide.
-func (s Set) beside(a *Asked, action Action) (out []Step) {
+func (s Set) beside(a *Attempt, action Action) (out []Step) {
 	for _, p := range s.Deciding(action) {
 		for i := range p.Rules {
 			out = append(out, Step{Ruling{Policy: p, Rule: &p.Rules[i]}, p.Rules[i].matches(a, action), false})
@@ -94,7 +94,7 @@ func (s Set) beside(a *Asked, action Action) (out []Step) {
 	return out
 }
 
-func (s Set) deciding(a *Asked) (out []Step) {
+func (s Set) deciding(a *Attempt) (out []Step) {
 	decides := s.Enforced().Rule(a)
 	for _, action := range []Action{Deny, Allow} {
 		for _, p := range s.Deciding(action) {

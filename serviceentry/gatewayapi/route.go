@@ -143,7 +143,7 @@ func (r Route) Attach(w World) (out []Attachment) {
 
 // asksAt is what is not done of a route at a parent: beside what nobody does, requests of pods have no authorizer asked by a route.
 func (r Route) asksAt(a Attachment, unsupported Problem) Problem {
-	if !unsupported.Is() && a.Way() != Into && route.HasAsked(r.Object.Spec) {
+	if !unsupported.Is() && a.Way() != Into && route.AsksAuthorizer(r.Object.Spec) {
 		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), AsksElsewhere}
 	}
 	return unsupported
@@ -308,4 +308,4 @@ func (r Route) Unsupported() Problem {
 }
 
 // HasAsked says whether a route has an authorizer asked.
-func HasAsked(o *config.Object) bool { return route.HasAsked(o.Spec) }
+func HasAsked(o *config.Object) bool { return route.AsksAuthorizer(o.Spec) }

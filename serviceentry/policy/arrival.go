@@ -63,7 +63,7 @@ func (q Question) Answer(s *registry.Snapshot, from, to Workload, d Destination)
 		a.SNI = d.Host
 	}
 	if a.Kind == resolve.Requests {
-		a.Request = resolve.RequestOf(d, resolve.Shown{Kind: resolve.Requests, Name: d.Host})
+		a.Request = resolve.RequestOf(d, resolve.Attempt{Kind: resolve.Requests, Name: d.Host})
 		a.Request.Claims = claims
 	}
 	mode, _ := s.Modes(to.Namespace, to.Labels).At(d.Port)

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -45,7 +45,7 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 		in = resolve.InboundAtNode(s, a.Pod.Namespace, a.Pod.Labels)
 	}
 	v := Verdict{Allowed: true, Path: PathInbound, Cluster: wire.InboundPassthrough}
-	if in.Led(a.Port) {
+	if in.HasCluster(a.Port) {
 		v.Cluster = wire.InboundName(a.Port)
 	}
 	mode, by := registry.Disable, resolve.MeshPolicy(s)
@@ -63,34 +63,34 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 	if by, why := resolve.UnservedInbound(s, a.Pod.Namespace, a.Pod.Labels); a.Node && why != "" {
 		return v.refuse(Object{Key: by}, "the pod is not served, and closed: "+why)
 	}
-	let := in.Lets(a.Port, a.shows())
-	mutual := let == resolve.EndMutual
+	let := in.Action(a.Port, a.shows())
+	mutual := let == resolve.TerminateMutualTLS
 	if mutual {
 		let = in.Inside(a.Port)
 		v.Reason = "comes in by mutual TLS as " + a.Client
 	}
 	switch {
-	case let == resolve.LetNothing && !in.OnlyMutual(a.Port):
+	case let == resolve.CloseConnection && !in.OnlyMutual(a.Port):
 		return v.refuse(v.DecidedBy, fmt.Sprintf("port %d of the pod is known for HTTP, and TLS of the app's own is not that: call the port https where a Service or a ServiceEntry names it", a.Port))
-	case let == resolve.LetNothing:
+	case let == resolve.CloseConnection:
 		return v.refuse(v.DecidedBy, "the pod takes mutual TLS of the mesh only, and this is something else: let the client have a proxy of the mesh, or set the mode PERMISSIVE")
-	case let == resolve.LetRequests && a.Kind != resolve.Requests:
+	case let == resolve.ProxyRequests && a.Kind != resolve.Requests:
 		return v.refuse(v.DecidedBy, fmt.Sprintf("what leads there says that port %d of the pod is HTTP, and %s is not that", a.Port, spoken(a.Kind)))
 	case !in.Authorizes(a.Port):
 		return v
 	}
-	return a.judged(s, v, let == resolve.LetRequests, mutual)
+	return a.judged(s, v, let == resolve.ProxyRequests, mutual)
 }
 
 // shows is how the connection begins.
-func (a Arrival) shows() resolve.Shows {
+func (a Arrival) shows() resolve.Transport {
 	switch {
 	case a.Mutual:
-		return resolve.ShowsMutual
+		return resolve.TransportMutualTLS
 	case a.Kind == resolve.TLSConnections:
-		return resolve.ShowsTLS
+		return resolve.TransportTLS
 	default:
-		return resolve.ShowsPlain
+		return resolve.TransportPlain
 	}
 }
 
@@ -106,7 +106,7 @@ func (a Arrival) judged(s *registry.Snapshot, v Verdict, read, mutual bool) Verd
 	if len(set) == 0 {
 		return v
 	}
-	what := &authz.Asked{
+	what := &authz.Attempt{
 		Domains: domainsOf(s),
 		From:    a.From, Remote: a.From, Authority: a.Request.Authority, Port: a.Port, SNI: a.SNI,
 	}
@@ -114,13 +114,13 @@ func (a Arrival) judged(s *registry.Snapshot, v Verdict, read, mutual bool) Verd
 		what.Client = a.Client
 	}
 	if read {
-		what.Request = requestAsked(permit.HTTP, a.Request)
+		what.Request = requestAsked(egresspolicy.HTTP, a.Request)
 	}
 	return v.judge(s, set, what)
 }
 
 // judge asks AuthorizationPolicies: those that have an authorizer asked, those that deny, and those that allow.
-func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Asked) Verdict {
+func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Attempt) Verdict {
 	unknown := false
 	what.AddressAsked = func() { unknown = true }
 	asks, denied := v.askFirst(s, set, what)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -16,7 +16,7 @@ import (
 // Authorization is what AuthorizationPolicies say of something, at the proxy where they are kept.
 type Authorization struct {
 	Policies authz.Set
-	Asked    *authz.Asked // nil where there are no policies
+	Asked    *authz.Attempt // nil where there are no policies
 	// Ruling is what decides, where one says something, and WouldDeny what would deny it, if dry runs were enforced.
 	Ruling, WouldDeny *authz.Ruling
 	// Asks is the rule by which an authorizer is asked first, who may deny it: what it answers nobody knows here. nil where none is.
@@ -38,18 +38,18 @@ func (a Authorization) Depends() []string {
 }
 
 // authorized asks the AuthorizationPolicies of a gateway's pods, as it sees what the workload sends. false: v is the denial.
-func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
+func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port uint32, spoken egresspolicy.Protocol, r route.Request) bool {
 	set := a.snap.AuthorizingExit(gateway)
 	return len(set) == 0 || a.authorizedBy(set, v, name, port, spoken, r)
 }
 
-func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken permit.Protocol, r route.Request) bool {
+func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken egresspolicy.Protocol, r route.Request) bool {
 	unknown := false
-	what := &authz.Asked{
+	what := &authz.Attempt{
 		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
-		Authority: authorityThere(name, port, spoken), TLS: spoken == permit.TLS, Request: requestAsked(spoken, r),
+		Authority: authorityThere(name, port, spoken), TLS: spoken == egresspolicy.TLS, Request: requestAsked(spoken, r),
 		AddressAsked: func() { unknown = true; r.AddressAsked() },
 	}
 	asks, denied := v.askFirst(a.snap, set, what)
@@ -65,12 +65,12 @@ func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32
 }
 
 // askFirst gives the rule by which an authorizer is asked, if one says so. Where none can be asked, it is denied.
-func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Asked) (asks *authz.Ruling, denied bool) {
+func (v *Verdict) askFirst(s *registry.Snapshot, set authz.Set, what *authz.Attempt) (asks *authz.Ruling, denied bool) {
 	r, meant := set.Asking(what)
 	if !meant {
 		return nil, false
 	}
-	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
+	by, why := resolve.AuthorizerOf(s, set, registry.ClientLocation{}, registry.GivesSecrets)
 	if by != nil && what.Request == nil && (what.Port == 0 || !by.GRPC) { // egress gateways ask about connections inside Envoy
 		if by.FailOpen {
 			return nil, false
@@ -96,18 +96,18 @@ func (v *Verdict) tellAsked() {
 const addressUnknown = "; a rule asks for the client's address, which is not known here: say it with --address"
 
 // authorityThere is what a gateway is asked for: sidecars leave out the port of requests that go to 80.
-func authorityThere(name string, port uint32, spoken permit.Protocol) string {
-	if spoken == permit.HTTP && port == 80 {
+func authorityThere(name string, port uint32, spoken egresspolicy.Protocol) string {
+	if spoken == egresspolicy.HTTP && port == 80 {
 		return name
 	}
-	if ip, err := netip.ParseAddr(name); err == nil && ip.Is6() || spoken == permit.HTTP {
+	if ip, err := netip.ParseAddr(name); err == nil && ip.Is6() || spoken == egresspolicy.HTTP {
 		return net.JoinHostPort(name, strconv.FormatUint(uint64(port), 10))
 	}
 	return name + ":" + strconv.FormatUint(uint64(port), 10)
 }
 
-func requestAsked(spoken permit.Protocol, r route.Request) *authz.Request {
-	if spoken != permit.HTTP {
+func requestAsked(spoken egresspolicy.Protocol, r route.Request) *authz.Request {
+	if spoken != egresspolicy.HTTP {
 		return nil
 	}
 	out := &authz.Request{Method: r.Method, Path: r.Path, Header: headersOf(r), TokenAsked: r.TokenAsked, Claim: r.Claims}
@@ -118,7 +118,7 @@ func requestAsked(spoken permit.Protocol, r route.Request) *authz.Request {
 }
 
 // authorize takes over what a set says.
-func (v *Verdict) authorize(set authz.Set, what *authz.Asked) bool {
+func (v *Verdict) authorize(set authz.Set, what *authz.Attempt) bool {
 	v.Authorization = Authorization{Policies: set, Asked: what}
 	r := set.Enforced().Rule(what)
 	if r.Decides {
@@ -170,9 +170,9 @@ func (a Authorization) steps(level string) (out []PolicyStep) {
 		if s.Policy.DryRun {
 			mode = "Observe"
 		}
-		action := map[authz.Action]string{authz.Allow: permit.Allow.String(), authz.Deny: permit.Deny.String(), authz.Custom: "Custom", authz.Audit: "Audit"}[s.Policy.Action]
+		action := map[authz.Action]string{authz.Allow: egresspolicy.Allow.String(), authz.Deny: egresspolicy.Deny.String(), authz.Custom: "Custom", authz.Audit: "Audit"}[s.Policy.Action]
 		if s.Rule == nil {
-			action = permit.Deny.String()
+			action = egresspolicy.Deny.String()
 		}
 		out = append(out, PolicyStep{
 			Level: level, Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: action, Mode: mode,

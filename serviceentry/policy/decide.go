@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -46,9 +46,9 @@ type Verdict struct {
 	Missing bool
 	// Ruling is what policies say of it, where one says something; WouldDeny is what would deny it, if those that are observed were
 	// enforced. Asked is what Policies were asked; nil where there are none.
-	Ruling, WouldDeny *permit.Ruling
-	Asked             *permit.Asked
-	Policies          permit.Set
+	Ruling, WouldDeny *egresspolicy.Ruling
+	Asked             *egresspolicy.Attempt
+	Policies          egresspolicy.Set
 	// Authorization is what AuthorizationPolicies say: the gateway's, the waypoint's, or, of what comes in, those of whom it comes to.
 	Authorization Authorization
 	// Server is what takes it at an ingress gateway, and Status what that answers itself, Location being where a redirect leads: 0 where it answers
@@ -103,17 +103,17 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	switch {
 	case r == nil:
 		return a.unregistered(d, shown)
-	case r.Does == resolve.NotRegistered:
-		return a.follows(a.Rest().ForAddress(), d, shown)
-	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+	case r.Action == resolve.NotRegistered:
+		return a.follows(a.OutboundPolicy().ForAddress(), d, shown)
+	case r.Action == resolve.Answer || r.Action == resolve.Unrouted:
 		return answered(svc, port, r)
-	case r.Does != resolve.Forward:
+	case r.Action != resolve.Forward:
 		v := ended(svc, port, r, shown)
-		if v.Waypoint = a.waypointOf(r); host.Front != nil {
-			v.Waypoint = host.Front.Gateway
+		if v.Waypoint = a.waypointOf(r); host.Waypoint != nil {
+			v.Waypoint = host.Waypoint.Gateway
 		}
 		return v
-	case host.Front != nil:
+	case host.Waypoint != nil:
 		return a.fronted(host, port, r, shown)
 	case len(r.To) > 0:
 		return a.led(svc, port, r, shown)
@@ -125,9 +125,9 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 }
 
 // ended is the verdict of a route that ends what it takes.
-func ended(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+func ended(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Attempt) Verdict {
 	v := Verdict{Service: svc, Path: PathBlackhole, Cluster: wire.BlackHoleCluster, DecidedBy: Object{Key: r.By}}
-	if r.Does == resolve.Close {
+	if r.Action == resolve.Close {
 		v.Reason = r.Closed.String()
 		return v
 	}
@@ -140,7 +140,7 @@ func spoken(k resolve.Kind) string {
 	return map[resolve.Kind]string{resolve.Connections: "tcp", resolve.TLSConnections: "tls", resolve.Requests: "http"}[k]
 }
 
-func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Attempt) Verdict {
 	v := Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
 		Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
@@ -160,7 +160,7 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 }
 
 // byGateway asks the gateway's routes, too, as it sees what the sidecar hands on.
-func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown, means string) Verdict {
+func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Attempt, means string) Verdict {
 	v := Verdict{
 		Service: svc, Path: PathGateway, Gateway: svc.Exit,
 		Cluster: wire.GatewayCluster(registry.GatewayPort, svc.Exit.Host(), svc.Borrowed),
@@ -174,7 +174,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		shown = shown.Read()
 	}
 	speaks := spokenThere(shown.Kind, svc, port)
-	if speaks == permit.TCP { // it is told that nobody reads it, whatever its own registration says
+	if speaks == egresspolicy.TCP { // it is told that nobody reads it, whatever its own registration says
 		shown.Kind = resolve.Connections
 	}
 	what := about{host: name, port: port.Number, protocol: speaks, request: shown.Request, at: a.at}
@@ -224,14 +224,14 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v.Reason = "the egress gateway takes nothing like this for the port"
 	case len(r.To) > 0 && r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace):
 		v.DecidedBy, v.Reason = Object{Key: r.By}, "led to a host that is not exported to this namespace by "+ruleOf(r)
-	case r.Does == resolve.Close:
+	case r.Action == resolve.Close:
 		v.DecidedBy, v.Reason = Object{Key: r.By}, "the egress gateway sends nothing: "+r.Closed.String()
-	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+	case r.Action == resolve.Answer || r.Action == resolve.Unrouted:
 		there := answered(svc, port, r)
 		v.DecidedBy, v.Reason = there.DecidedBy, "at the egress gateway "+there.Reason
-	case r.Does == resolve.WrongAddress:
+	case r.Action == resolve.WrongAddress:
 		v.Reason = wrongAddress(svc, shown.Address)
-	case r.Does == resolve.WrongProtocol:
+	case r.Action == resolve.WrongProtocol:
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d/%s", port.Number, port.Protocol)
 		v.Reason = fmt.Sprintf("port %d of the host is registered as %s, and the egress gateway takes no %s there", port.Number, port.Protocol, spoken(shown.Kind))
 	case len(r.To) > 0:

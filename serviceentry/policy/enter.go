@@ -6,7 +6,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -23,7 +23,7 @@ type Entering struct {
 	By          config.Key              // the object by which the gateway was found
 	From        netip.Addr              // the client's; not valid: nobody knows
 	Claims      func([]string) []string // of a request's token, which is to be verified yet; nil without one
-	Secrets     registry.SecretsAt      // whether it is known which Secrets there are
+	Secrets     registry.SecretAccess   // whether it is known which Secrets there are
 }
 
 // Server is what takes something at an ingress gateway: a server of a Gateway, or a listener of one.
@@ -163,7 +163,7 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 		return v.answer(statusIn(why), by, why)
 	}
 	asked := a.asked()
-	asked.Authority, asked.Request = r.Authority, requestAsked(permit.HTTP, r)
+	asked.Authority, asked.Request = r.Authority, requestAsked(egresspolicy.HTTP, r)
 	if v = a.authorized(v, asked); !v.Allowed {
 		v.Status = 403
 		return v
@@ -183,12 +183,12 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 	if row.Elsewhere {
 		return v.answer(421, Object{Key: a.By}, fmt.Sprintf("%s is not the name that the connection was opened for, and its server asks for a connection of its own", name))
 	}
-	shown := resolve.Shown{Kind: resolve.Requests, Name: a.named(), Request: r}
+	shown := resolve.Attempt{Kind: resolve.Requests, Name: a.named(), Request: r}
 	return a.follow(v, row, resolve.First(row.Routes(), shown, name), shown)
 }
 
 // follow is the verdict of a row's route, or of none.
-func (a entering) follow(v Verdict, row *resolve.IngressRow, r *resolve.Route, shown resolve.Shown) Verdict {
+func (a entering) follow(v Verdict, row *resolve.IngressRow, r *resolve.Route, shown resolve.Attempt) Verdict {
 	none := uint32(503) // the status of what leads nowhere
 	if row.Alone {
 		none = 500
@@ -196,20 +196,20 @@ func (a entering) follow(v Verdict, row *resolve.IngressRow, r *resolve.Route, s
 	switch {
 	case r == nil:
 		return v.answer(404, Object{Key: a.By}, "no route is for this")
-	case r.Does == resolve.Close:
+	case r.Action == resolve.Close:
 		return v.answer(none, Object{Key: r.Closed.By}, "nothing is sent: "+r.Closed.String())
-	case r.Does == resolve.Unrouted || r.Does == resolve.Forward && len(r.To) == 0:
+	case r.Action == resolve.Unrouted || r.Action == resolve.Forward && len(r.To) == 0:
 		return v.answer(404, Object{Key: r.By}, "none of its routes is for this")
-	case r.Does == resolve.Answer && r.HTTP.Redirect != nil:
+	case r.Action == resolve.Answer && r.HTTP.Redirect != nil:
 		return v.answer(r.HTTP.Redirect.Code, Object{r.By, r.Field}, "it is answered with a redirect, and nothing is sent")
-	case r.Does == resolve.Answer:
+	case r.Action == resolve.Answer:
 		return v.answer(r.HTTP.DirectResponse.Status, Object{r.By, r.Field}, "it is answered here, and nothing is sent")
 	}
 	if fault, refuses := aborted(nil, r); refuses {
 		return v.answer(r.HTTP.Abort.Status, fault.DecidedBy, fault.Reason)
 	}
-	if r.Asks != nil {
-		v.Reason += fmt.Sprintf("; %s is asked first whether it may, as %s wants, which is taken for yes", r.Asks.Service.Host, ruleOf(r))
+	if r.ExternalAuth != nil {
+		v.Reason += fmt.Sprintf("; %s is asked first whether it may, as %s wants, which is taken for yes", r.ExternalAuth.Service.Host, ruleOf(r))
 	}
 	which := most(r.To)
 	to := &r.To[which]
@@ -227,7 +227,7 @@ func (a entering) follow(v Verdict, row *resolve.IngressRow, r *resolve.Route, s
 }
 
 // leads is the verdict of what goes to a destination in the mesh.
-func (a entering) leads(v Verdict, r *resolve.Route, to *resolve.To, shown resolve.Shown) Verdict {
+func (a entering) leads(v Verdict, r *resolve.Route, to *resolve.WeightedDestination, shown resolve.Attempt) Verdict {
 	v.Service, v.Cluster = to.Service, wire.SubsetName(to.Port.Number, to.Subset, to.Service.Host)
 	if to.Untouched {
 		v.Cluster = wire.UntouchedCluster(to.Port.Number, to.Subset, to.Service.Host)
@@ -246,8 +246,8 @@ func (a entering) leads(v Verdict, r *resolve.Route, to *resolve.To, shown resol
 }
 
 // byWaypoint is the verdict of what goes through a Service's waypoint, which has the gateway for its client.
-func (a entering) byWaypoint(v Verdict, target *resolve.IngressTarget, to *resolve.To, shown resolve.Shown) Verdict {
-	there := a.asClient().fronted(resolve.SidecarHost{Service: to.Service, Front: target.Front}, to.Port, &resolve.Route{By: v.DecidedBy.Key}, shown)
+func (a entering) byWaypoint(v Verdict, target *resolve.IngressTarget, to *resolve.WeightedDestination, shown resolve.Attempt) Verdict {
+	there := a.asClient().fronted(resolve.SidecarHost{Service: to.Service, Waypoint: target.Front}, to.Port, &resolve.Route{By: v.DecidedBy.Key}, shown)
 	v.Before, v.Authorization = v.Authorization, there.Authorization
 	v.Waypoint, v.end = there.Waypoint, there.end
 	v.Reason += "; " + there.Reason
@@ -269,14 +269,14 @@ func (a entering) connection(v Verdict, server *resolve.IngressServer, sni strin
 	if row == nil {
 		return v.refuse(Object{server.Gateway, server.Field}, "no route is for connections there")
 	}
-	shown := resolve.Shown{Kind: resolve.Connections, Name: sni, Request: route.Request{SNI: sni}}
+	shown := resolve.Attempt{Kind: resolve.Connections, Name: sni, Request: route.Request{SNI: sni}}
 	r := resolve.First(row.Routes(), shown, name)
 	switch { // what a pod makes of the bytes
 	case a.Scheme == HTTP && server.Serves == registry.ServesBytes, a.Scheme == HTTPS && server.Serves == registry.ServesTLSBytes:
 		shown.Kind = resolve.Requests
 		shown.Request, _ = a.read()
 	case a.Scheme.IsTLS() && server.Serves != registry.ServesTLSBytes:
-		shown.Kind, shown.Hello = resolve.TLSConnections, resolve.Hello{TLS: true, Name: a.sni()}
+		shown.Kind, shown.Hello = resolve.TLSConnections, resolve.ClientHello{TLS: true, Name: a.sni()}
 	}
 	v = a.follow(v, row, r, shown)
 	v.Status = 0
@@ -293,12 +293,12 @@ func (a entering) asClient() asking {
 }
 
 // asked is what the gateway's policies are asked about.
-func (a entering) asked() *authz.Asked {
-	return &authz.Asked{Domains: domainsOf(a.snap), From: a.From, Remote: a.remote(), Port: a.listen, SNI: a.sni()}
+func (a entering) asked() *authz.Attempt {
+	return &authz.Attempt{Domains: domainsOf(a.snap), From: a.From, Remote: a.remote(), Port: a.listen, SNI: a.sni()}
 }
 
 // authorized asks the AuthorizationPolicies of the gateway's pods.
-func (a entering) authorized(v Verdict, asked *authz.Asked) Verdict {
+func (a entering) authorized(v Verdict, asked *authz.Attempt) Verdict {
 	set := a.snap.Authorizing(a.Gateway.Namespace, a.Gateway.Has)
 	if len(set) == 0 {
 		return v

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -29,9 +29,9 @@ func routedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 	if row == nil {
 		return closedForward(s, namespace, d)
 	}
-	svc, shown := row.Service, resolve.Shown{Kind: kindOf(d.Scheme), Name: d.Host}
+	svc, shown := row.Service, resolve.Attempt{Kind: kindOf(d.Scheme), Name: d.Host}
 	r := resolve.First(row.Routes(), shown, svc.Host)
-	if r.Does != resolve.Forward {
+	if r.Action != resolve.Forward {
 		return ended(svc, row.Port, r, shown)
 	}
 	return Verdict{
@@ -56,13 +56,13 @@ func deniedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 	if _, err := netip.ParseAddr(d.Host); err == nil {
 		return Verdict{}, false
 	}
-	protocol := permit.HTTP
+	protocol := egresspolicy.HTTP
 	switch {
 	case d.Scheme == HTTP:
 	case row != nil && row.Port.Protocol == registry.TLS:
-		protocol = permit.TLS
+		protocol = egresspolicy.TLS
 	default:
-		protocol = permit.TCP
+		protocol = egresspolicy.TCP
 	}
 	v := Verdict{Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
 	a := asking{snap: s, workload: Workload{Namespace: namespace, Account: upAccount}}

@@ -12,7 +12,7 @@ import (
 
 // led is the verdict of a user's route that hands on: that of the destination which gets the most. Others are told in words. What leaves
 // from the pod policies are asked about before a fault answers.
-func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
+func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route, shown resolve.Attempt) Verdict {
 	which := most(r.To)
 	to := r.To[which]
 	fault, refuses := aborted(svc, r)
@@ -47,7 +47,7 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 		}
 	} else {
 		means := ""
-		if to.Contested {
+		if to.RegisteredBySeveral {
 			means = to.Service.Namespace
 		}
 		if r.HTTP != nil { // the gateway reads what the sidecar sends
@@ -64,7 +64,7 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 
 // ledTo is the name of a destination's cluster: of its subset, or, where the proxy speaks TLS at a port that apps speak it at, one of the
 // route's.
-func ledTo(svc *registry.Service, to resolve.To) string {
+func ledTo(svc *registry.Service, to resolve.WeightedDestination) string {
 	if to.TLS != nil {
 		return wire.WrappedCluster(to.Port.Number, svc.Host, to.Service.Host, "")
 	}
@@ -72,7 +72,7 @@ func ledTo(svc *registry.Service, to resolve.To) string {
 }
 
 // most is the number of the destination with the greatest weight, of equals the first that is open.
-func most(list []resolve.To) int {
+func most(list []resolve.WeightedDestination) int {
 	best := 0
 	for i, t := range list {
 		if b := list[best]; t.Weight > b.Weight || (t.Weight == b.Weight && b.Closed != nil && t.Closed == nil) {
@@ -82,7 +82,7 @@ func most(list []resolve.To) int {
 	return best
 }
 
-func share(list []resolve.To, of resolve.To) string {
+func share(list []resolve.WeightedDestination, of resolve.WeightedDestination) string {
 	var sum uint64
 	for _, t := range list {
 		sum += uint64(t.Weight)
@@ -110,7 +110,7 @@ func aborted(svc *registry.Service, r *resolve.Route) (Verdict, bool) {
 func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdict {
 	v := Verdict{Service: svc, Path: PathBlackhole, DecidedBy: Object{Key: r.By}}
 	switch {
-	case r.Does == resolve.Unrouted:
+	case r.Action == resolve.Unrouted:
 		v.DecidedBy.Rule = fmt.Sprintf("ports: %d", port.Number)
 		v.Reason = "none of its routes is for this"
 	case r.HTTP.Redirect != nil:
@@ -123,12 +123,12 @@ func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdi
 
 // ledUnread is where an egress gateway leads connections that it does not read; nil where they go to the host that they are for.
 // Nothing but the destination is known to whoever is there, so policies are asked about that alone.
-func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Shown) *resolve.To {
-	if shown.Kind == resolve.Requests || row == nil || row.Bound == nil || !row.LetsIn(a.workload.Namespace) {
+func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Attempt) *resolve.WeightedDestination {
+	if shown.Kind == resolve.Requests || row == nil || row.UserRoutes == nil || !row.LetsIn(a.workload.Namespace) {
 		return nil
 	}
 	r := resolve.First(row.Routes(), shown, row.Service.Host)
-	if r == nil || r.Does != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
+	if r == nil || r.Action != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
 		return nil
 	}
 	if to := &r.To[most(r.To)]; to.Closed == nil {

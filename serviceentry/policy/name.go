@@ -12,7 +12,7 @@ import (
 // DecideName says what the workload's DNS does with a name: whether it refuses one that nobody registered.
 func DecideName(s *registry.Snapshot, w Workload, name string) Verdict {
 	a := asking{snap: s, Sidecar: resolve.Workload(s, w.Namespace, w.Labels), workload: w}
-	rest := a.Rest()
+	rest := a.OutboundPolicy()
 	v := Verdict{Allowed: true, Path: PathDirect, DecidedBy: Object{rest.By, rule(rest)}}
 	svc := a.Named(name)
 	switch {

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // policies are all that govern the workload.
-func (a asking) policies() permit.Set {
+func (a asking) policies() egresspolicy.Set {
 	return a.snap.PolicySet(a.workload.Namespace, a.account(), a.workload.Labels)
 }
 
@@ -50,19 +50,19 @@ func carries(has, wanted map[string]string) bool {
 type about struct {
 	host     string
 	port     uint32
-	protocol permit.Protocol
+	protocol egresspolicy.Protocol
 	request  route.Request
 	at       time.Time
-	closed   *permit.Policy // as permit.Asked has it
+	closed   *egresspolicy.Policy // as egresspolicy.Asked has it
 }
 
-func (q about) asked() *permit.Asked {
+func (q about) asked() *egresspolicy.Attempt {
 	r := q.request
 	path, _, _ := strings.Cut(r.Path, "?")
 	if q.at.IsZero() {
 		q.at = time.Now()
 	}
-	asked := &permit.Asked{
+	asked := &egresspolicy.Attempt{
 		Host: q.host, Port: q.port, Protocol: q.protocol, Method: r.Method, Path: path, At: q.at, Header: headersOf(r), Closed: q.closed,
 	}
 	if r.Unknown != nil && r.Unknown.Path {
@@ -81,15 +81,15 @@ func headersOf(r route.Request) func(name string) (string, bool) {
 }
 
 // spokenAs is how they call what a proxy sees.
-func spokenAs(k resolve.Kind) permit.Protocol {
-	return [...]permit.Protocol{resolve.Connections: permit.TCP, resolve.TLSConnections: permit.TLS, resolve.Requests: permit.HTTP}[k]
+func spokenAs(k resolve.Kind) egresspolicy.Protocol {
+	return [...]egresspolicy.Protocol{resolve.Connections: egresspolicy.TCP, resolve.TLSConnections: egresspolicy.TLS, resolve.Requests: egresspolicy.HTTP}[k]
 }
 
 // spokenThere is how they call what a gateway sees: it reads TLS that was registered so, and of patterns, whose hosts it cannot tell apart
 // otherwise.
-func spokenThere(k resolve.Kind, svc *registry.Service, port registry.Port) permit.Protocol {
+func spokenThere(k resolve.Kind, svc *registry.Service, port registry.Port) egresspolicy.Protocol {
 	if k == resolve.TLSConnections && port.Protocol != registry.TLS && !svc.Wildcard() {
-		return permit.TCP
+		return egresspolicy.TCP
 	}
 	return spokenAs(k)
 }
@@ -104,19 +104,19 @@ func (a asking) permitted(v *Verdict, q about) bool {
 }
 
 // permit takes over what a set says.
-func (v *Verdict) permit(set permit.Set, what *permit.Asked) bool {
+func (v *Verdict) permit(set egresspolicy.Set, what *egresspolicy.Attempt) bool {
 	v.Asked, v.Policies = what, set
 	kept := set.Enforced()
 	r := kept.Rule(what)
-	if r.Action == permit.Deny {
+	if r.Action == egresspolicy.Deny {
 		v.Allowed, v.DecidedBy, v.Reason, v.Ruling = false, Object{r.Policy.Key, r.RuleName()}, denial(r), &r
 		return false
 	}
-	if r.Action == permit.Allow && r.Policy != nil {
+	if r.Action == egresspolicy.Allow && r.Policy != nil {
 		v.Ruling = &r
 	}
 	if set.Observes() {
-		if would := set.Rule(what); would.Action == permit.Deny {
+		if would := set.Rule(what); would.Action == egresspolicy.Deny {
 			v.WouldDeny = &would
 		}
 	}
@@ -130,7 +130,7 @@ func (v Verdict) ruledAs(o Verdict) Verdict {
 }
 
 // denial says why a ruling denies.
-func denial(r permit.Ruling) string {
+func denial(r egresspolicy.Ruling) string {
 	var why string
 	switch {
 	case r.Unregistered:

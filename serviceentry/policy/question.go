@@ -23,7 +23,7 @@ type Question struct {
 	Claims                     []string // NAME=VALUE, of the request's token
 	Gateway                    string   // the ingress gateway to which somebody outside sends it; "" asks about what workloads send
 	// Secrets is whether it is known which Secrets there are; it is whoever answers who knows, and no part of Values.
-	Secrets registry.SecretsAt
+	Secrets registry.SecretAccess
 }
 
 // Values writes it for a query.

@@ -19,7 +19,7 @@ type end struct {
 	service   *registry.Service
 	port      registry.Port
 	subset    string
-	shown     resolve.Shown
+	shown     resolve.Attempt
 }
 
 // Reached is what pods say to what comes to them, all of them alike.

@@ -1,6 +1,6 @@
 package policy
 
-import "github.com/sallyport/sallyport/serviceentry/permit"
+import "github.com/sallyport/sallyport/serviceentry/egresspolicy"
 
 // PolicyStep is one rule of an EgressPolicy that was asked, or a default.
 type PolicyStep struct {
@@ -23,7 +23,7 @@ func policySteps(v Verdict) []PolicyStep {
 	for _, s := range v.Policies.Steps(v.Asked) {
 		step := PolicyStep{
 			Level: "namespace", Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: s.Action.String(),
-			Mode: s.Policy.Mode(), Matched: s.Miss == permit.Hit, Why: string(s.Miss), Decides: s.Decides,
+			Mode: s.Policy.Mode(), Matched: s.Miss == egresspolicy.Hit, Why: string(s.Miss), Decides: s.Decides,
 		}
 		if s.Root {
 			step.Level = "root"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // ruleFor is the rule that allows what a policy denies, and no more, with a comment that says where it goes; "" where the request is
@@ -20,9 +20,9 @@ func ruleFor(d Destination, v Verdict) string {
 		place = "before rule " + r.Rule.Name
 	}
 	fmt.Fprintf(&out, "# in spec.rules of %s, %s\n- hosts: [%q]\n  ports: [%d]\n", r.Policy.Key, place, a.Host, a.Port)
-	if a.Protocol == permit.HTTP && d.Path != "" {
+	if a.Protocol == egresspolicy.HTTP && d.Path != "" {
 		fmt.Fprintf(&out, "  methods: [%s]\n", a.Method)
-		if permit.IsNormal(a.Path) && !strings.Contains(a.Path, "*") {
+		if egresspolicy.IsNormal(a.Path) && !strings.Contains(a.Path, "*") {
 			fmt.Fprintf(&out, "  paths: [%q]\n", a.Path)
 		}
 	} else {

@@ -10,24 +10,24 @@ import (
 )
 
 // unregistered follows the outbound traffic policy of the workload's Sidecar, or the mesh's.
-func (a asking) unregistered(d Destination, shown resolve.Shown) Verdict {
+func (a asking) unregistered(d Destination, shown resolve.Attempt) Verdict {
 	return a.follows(a.Unregistered(d), d, shown)
 }
 
 // follows is the verdict of one of its routes.
-func (a asking) follows(r resolve.RestRoute, d Destination, shown resolve.Shown) Verdict {
-	rest := a.Rest()
+func (a asking) follows(r resolve.UnregisteredRoute, d Destination, shown resolve.Attempt) Verdict {
+	rest := a.OutboundPolicy()
 	why, missing := a.hidden(d)
 	v := Verdict{DecidedBy: Object{rest.By, rule(rest)}, Missing: missing, Path: PathBlackhole, Cluster: wire.BlackHoleCluster}
 	switch {
-	case r.Does == resolve.LookUp:
+	case r.Action == resolve.LookUp:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, wire.DynamicCluster
 		v.Reason = why + "; ALLOW_ANY_DYNAMIC_DNS lets it through, to where the proxy resolves the host (a private address is refused)"
-	case r.Does == resolve.Loop:
+	case r.Action == resolve.Loop:
 		v.Missing, v.Reason = false, fmt.Sprintf("proxies catch their pods' traffic at port %d: passed on, it would come back; nothing can be reached at that port", d.Port)
-	case r.Does == resolve.Nowhere:
+	case r.Action == resolve.Nowhere:
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
-	case r.Does == resolve.PassOn:
+	case r.Action == resolve.PassOn:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, wire.PassthroughCluster
 		v.Reason = why + "; ALLOW_ANY lets it through"
 		if r.To == resolve.ToCluster {
@@ -43,14 +43,14 @@ func (a asking) follows(r resolve.RestRoute, d Destination, shown resolve.Shown)
 }
 
 // leaves asks the policies about what nobody registered and is let through all the same: by the name that the proxy sees, or the address.
-func (a asking) leaves(v *Verdict, d Destination, shown resolve.Shown) {
+func (a asking) leaves(v *Verdict, d Destination, shown resolve.Attempt) {
 	if !a.permitted(v, about{hostShown(shown), d.Port, spokenAs(shown.Kind), shown.Request, a.at, nil}) {
 		v.Path, v.Cluster, v.Missing = PathBlackhole, wire.BlackHoleCluster, false
 	}
 }
 
 // hostShown is the host that a proxy sees: by its name, or the address.
-func hostShown(x resolve.Shown) string {
+func hostShown(x resolve.Attempt) string {
 	if x.Name == "" && x.Address.IsValid() {
 		return x.Address.String()
 	}
@@ -58,7 +58,7 @@ func hostShown(x resolve.Shown) string {
 }
 
 // rule quotes the field that says what happens.
-func rule(r resolve.Rest) string {
+func rule(r resolve.OutboundPolicy) string {
 	switch {
 	case r.AllowAny && r.Dynamic:
 		return "outboundTrafficPolicy.mode: ALLOW_ANY_DYNAMIC_DNS"

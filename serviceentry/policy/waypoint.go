@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
-	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -27,8 +27,8 @@ func (a asking) waypointOf(r *resolve.Route) registry.Ref {
 
 // fronted says what becomes of what a workload without a sidecar sends to what has a waypoint: AuthorizationPolicies and routes count there. About what leaves
 // EgressPolicies are asked first, at the node and at the waypoint.
-func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve.Route, shown resolve.Shown) Verdict {
-	svc, front := host.Service, host.Front
+func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve.Route, shown resolve.Attempt) Verdict {
+	svc, front := host.Service, host.Waypoint
 	v := Verdict{Service: svc, Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Waypoint: front.Gateway, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
 	if svc.External {
 		v.Path = PathGateway
@@ -69,18 +69,18 @@ func (v Verdict) leavesByWaypoint(r *resolve.Route, led string) Verdict {
 }
 
 // authorizedAtWaypoint asks the AuthorizationPolicies that count at the waypoint for the Service, or the host. It knows the client by its certificate and its address.
-func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolve.Shown) Verdict {
+func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolve.Attempt) Verdict {
 	set := a.snap.AuthorizingFront(v.Waypoint, v.Service)
 	if len(set) == 0 {
 		return v
 	}
-	what := &authz.Asked{
+	what := &authz.Attempt{
 		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
 		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.FrontSNI(v.Service, port.Number),
 	}
 	if port.Protocol.IsHTTP() {
-		what.Request = requestAsked(permit.HTTP, shown.Request)
+		what.Request = requestAsked(egresspolicy.HTTP, shown.Request)
 	}
 	cluster := v.Cluster
 	v = v.judge(a.snap, set, what)
@@ -89,7 +89,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 }
 
 // asWaypoint is the waypoint as it asks its Services' pods, and the egress gateway: with its own certificate, and from its own address, where it has one only.
-func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.Front) asking {
+func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.WaypointHop) asking {
 	who := Workload{Namespace: front.Gateway.Namespace, Name: front.Gateway.Name, Account: front.Accounts[0], Labels: map[string]string{gatewayapi.GatewayLabel: front.Gateway.Name}}
 	if len(front.Endpoints) == 1 {
 		who.Address, _ = netip.ParseAddr(front.Endpoints[0].Address)
@@ -98,7 +98,7 @@ func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.Front) asking
 }
 
 // pastWaypoint follows the waypoint's routes.
-func (v Verdict) pastWaypoint(there resolve.SidecarHost, port registry.Port, shown resolve.Shown) Verdict {
+func (v Verdict) pastWaypoint(there resolve.SidecarHost, port registry.Port, shown resolve.Attempt) Verdict {
 	svc := there.Service
 	r := resolve.First(there.Routes(port), shown, svc.Host)
 	if !port.Protocol.IsHTTP() {
@@ -107,10 +107,10 @@ func (v Verdict) pastWaypoint(there resolve.SidecarHost, port registry.Port, sho
 	switch {
 	case r == nil:
 		return v.endAtWaypoint(v.DecidedBy, "nothing goes there: routes of connections are not kept by waypoints")
-	case r.Does == resolve.Answer || r.Does == resolve.Unrouted:
+	case r.Action == resolve.Answer || r.Action == resolve.Unrouted:
 		said := answered(svc, port, r)
 		return v.endAtWaypoint(said.DecidedBy, said.Reason)
-	case r.Does != resolve.Forward:
+	case r.Action != resolve.Forward:
 		said := ended(svc, port, r, shown)
 		return v.endAtWaypoint(said.DecidedBy, said.Reason)
 	}
@@ -145,7 +145,7 @@ func (v Verdict) endAtWaypoint(by Object, why string) Verdict {
 // bytesThere is the route of connections whose bytes a waypoint passes on; nil where it does not.
 func bytesThere(there resolve.SidecarHost, port registry.Port) *resolve.Route {
 	if c, closed := there.Far.Closed[port.Number]; closed {
-		return &resolve.Route{Does: resolve.Close, Closed: &c, By: c.By}
+		return &resolve.Route{Action: resolve.Close, Closed: &c, By: c.By}
 	}
 	if slices.ContainsFunc(there.Routes(port), func(r resolve.Route) bool { return r.L4 != nil }) {
 		return nil
@@ -154,13 +154,13 @@ func bytesThere(there resolve.SidecarHost, port registry.Port) *resolve.Route {
 }
 
 // ledToFronted is the verdict of a node's route that leads to a Service with a waypoint; false where there is none.
-func (a asking) ledToFronted(r *resolve.Route, which int, shown resolve.Shown) (v Verdict, is bool) {
+func (a asking) ledToFronted(r *resolve.Route, which int, shown resolve.Attempt) (v Verdict, is bool) {
 	to := r.To[which]
 	if !a.ambient() {
 		return v, false
 	}
 	host := a.Fronted(a.Reached(to.Service))
-	if host.Front == nil {
+	if host.Waypoint == nil {
 		return v, false
 	}
 	if r.HTTP != nil { // the waypoint reads what the node sends

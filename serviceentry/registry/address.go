@@ -46,8 +46,8 @@ func (s *Snapshot) addressRank(svc *Service, ns string) rank {
 	return s.rankOf(svc, ns)
 }
 
-// Yielded gives the addresses, with ports, that a service wrote and that lead to another host all the same.
-func (s *Snapshot) Yielded(svc *Service, ns string, scope *SidecarScope) []netip.AddrPort {
+// LostAddresses gives the addresses, with ports, that a service wrote and that lead to another host all the same.
+func (s *Snapshot) LostAddresses(svc *Service, ns string, scope *SidecarScope) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range svc.Addresses {
 		if list, _ := s.written.Get(a.Addr()); !a.IsSingleIP() || len(list) < 2 {

@@ -31,7 +31,7 @@ func BenchmarkSharedAddress(b *testing.B) {
 		s, changed := r.Apply([]config.Change{{Key: key, Object: &config.Object{Key: key, Hash: version, Spec: spec}}})
 		for _, host := range changed.Hosts {
 			if svc := s.Visible(host, "team", nil); svc != nil {
-				s.Yielded(svc, "team", nil)
+				s.LostAddresses(svc, "team", nil)
 			}
 		}
 	}

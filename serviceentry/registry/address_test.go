@@ -36,10 +36,10 @@ func TestAddressOwner(t *testing.T) {
 		}
 	}
 	want := []netip.AddrPort{netip.AddrPortFrom(address, 80), netip.AddrPortFrom(address, 5432)}
-	if got := s.Yielded(s.Services("a.test")[0], "other", nil); !slices.Equal(got, want) {
+	if got := s.LostAddresses(s.Services("a.test")[0], "other", nil); !slices.Equal(got, want) {
 		t.Errorf("a.test yields %v, want %v", got, want)
 	}
-	if got := s.Yielded(s.Services("z.test")[0], "other", nil); len(got) != 0 {
+	if got := s.LostAddresses(s.Services("z.test")[0], "other", nil); len(got) != 0 {
 		t.Errorf("the owner yields %v", got)
 	}
 	changed = w.remove(entryYAML("shop/first", "z.test", shared))

@@ -18,18 +18,18 @@ import (
 // comes for them at the egress gateway that the Gateway stands for (docs/adr/0084-egress-gateways-of-the-gateway-api.md). It leads nothing but
 // what its own namespace registered.
 
-// LetOut is a host's port that a route lets out by an egress gateway.
-type LetOut struct {
+// EgressRoutePort is a host's port that a route lets out by an egress gateway.
+type EgressRoutePort struct {
 	gatewayapi.Leaving
 	Exit Ref
 }
 
 // letsOutBy are those of a route, by the gateways that its attachments stand for.
-func (b *batch) letsOutBy(attached []gatewayapi.Attachment) (out []LetOut) {
+func (b *batch) letsOutBy(attached []gatewayapi.Attachment) (out []EgressRoutePort) {
 	for _, a := range attached {
 		for _, l := range a.Leaves {
 			if exit := b.next.StandsFor(a.Stands); !exit.IsZero() {
-				out = append(out, LetOut{l, exit})
+				out = append(out, EgressRoutePort{l, exit})
 			}
 		}
 	}
@@ -45,8 +45,8 @@ func (s *Snapshot) StandsFor(named types.NamespacedName) Ref {
 }
 
 // asEntries makes what a ServiceEntry for each host would make, of the namespace and age of the route.
-func (b *batch) asEntries(o *config.Object, leaves []LetOut) (out []*Service) {
-	byHost := map[string][]LetOut{}
+func (b *batch) asEntries(o *config.Object, leaves []EgressRoutePort) (out []*Service) {
+	byHost := map[string][]EgressRoutePort{}
 	for _, l := range leaves {
 		byHost[l.Host] = append(byHost[l.Host], l)
 	}
@@ -114,7 +114,7 @@ func (s *Snapshot) EgressRoutes(svc *Service, exit Ref) []*VirtualService {
 	}
 	list, _ := s.virtual.Get(tailOf(svc.Host))
 	return slices.DeleteFunc(slices.Clone(list), func(v *VirtualService) bool {
-		return v.Key.Namespace != svc.Namespace || !slices.ContainsFunc(v.Leaves, func(l LetOut) bool { return l.Exit == exit && l.Host == svc.Host })
+		return v.Key.Namespace != svc.Namespace || !slices.ContainsFunc(v.Leaves, func(l EgressRoutePort) bool { return l.Exit == exit && l.Host == svc.Host })
 	})
 }
 

@@ -26,18 +26,18 @@ const (
 func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
 	external := spec.Location == networking.ServiceEntry_MESH_EXTERNAL
 	base := Service{
-		Namespace:  o.Namespace,
-		Source:     o.Key,
-		Revision:   o.Revision,
-		Created:    o.Created,
-		External:   external,
-		Ports:      entryPorts(spec.Ports),
-		Resolution: entryResolution(spec.Resolution),
-		Addresses:  prefixes(spec.Addresses),
-		Endpoints:  entryEndpoints(spec.Endpoints),
-		ExportTo:   exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
-		SANs:       slices.Sorted(slices.Values(spec.SubjectAltNames)),
-		Prefers:    prefersOf(o, nil),
+		Namespace:           o.Namespace,
+		Source:              o.Key,
+		Revision:            o.Revision,
+		Created:             o.Created,
+		External:            external,
+		Ports:               entryPorts(spec.Ports),
+		Resolution:          entryResolution(spec.Resolution),
+		Addresses:           prefixes(spec.Addresses),
+		Endpoints:           entryEndpoints(spec.Endpoints),
+		ExportTo:            exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
+		SANs:                slices.Sorted(slices.Values(spec.SubjectAltNames)),
+		TrafficDistribution: prefersOf(o, nil),
 	}
 	if external {
 		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))

@@ -11,62 +11,62 @@ import (
 	"github.com/sallyport/sallyport/config/inside"
 )
 
-// Place is where a host is reached from: by a shared gateway, by a forward proxy, or by the workload's own sidecar.
-type Place struct {
-	Kind PlaceKind
+// Connector is where a host is reached from: by a shared gateway, by a forward proxy, or by the workload's own sidecar.
+type Connector struct {
+	Kind ConnectorKind
 	// Namespace is the workload's at a sidecar, "" for one that sees what everybody sees; at a gateway, the gateway's; at a
 	// forward proxy, that on whose behalf it is.
 	Namespace string
-	Secrets   SecretsAt
+	Secrets   SecretAccess
 	// Node says that the proxy is a node's, which pods of all namespaces share: no namespace's files are there.
 	Node bool
 }
 
-// PlaceKind is the kind of a Place.
-type PlaceKind uint8
+// ConnectorKind is the kind of a Place.
+type ConnectorKind uint8
 
 // The kinds of places.
 const (
-	AtSidecar PlaceKind = iota
+	AtSidecar ConnectorKind = iota
 	AtGateway
 	AtForward
 )
 
-// SecretsAt says what a place is given of Secrets.
-type SecretsAt uint8
+// SecretAccess says what a place is given of Secrets.
+type SecretAccess uint8
 
 // The ways.
 const (
-	GivesSecrets  SecretsAt = iota // the proxy came over TLS
-	NoSecrets                      // it did not: it is given no keys
-	SecretsUnseen                  // nobody knows what Secrets there are, and nothing is said about them
+	GivesSecrets  SecretAccess = iota // the proxy came over TLS
+	NoSecrets                         // it did not: it is given no keys
+	SecretsUnseen                     // nobody knows what Secrets there are, and nothing is said about them
 )
 
 // FarEnd is what a place does about a host's far end: whom it does not connect to, and what it closes rather than do
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
 type FarEnd struct {
-	Refused []Refused         // endpoints that are left out
-	Whole   *Closed           // why none of its ports is reached; nil where some may be
-	Closed  map[uint32]Closed // ports, by number
-	Given   map[uint32]Given  // what of a Secret a port needs
-	Dialled []netip.Prefix    // what a gateway takes of a client, see Service.Dialled
+	Refused []RefusedEndpoint          // endpoints that are left out
+	Whole   *ClosedPort                // why none of its ports is reached; nil where some may be
+	Closed  map[uint32]ClosedPort      // ports, by number
+	Given   map[uint32]GivenCredential // what of a Secret a port needs
+	Dialled []netip.Prefix             // what a gateway takes of a client, see Service.Dialled
 }
 
-// Given is what a proxy is given of a credential.
-type Given struct {
+// GivenCredential is what a proxy is given of a credential.
+type GivenCredential struct {
 	Ref         CredentialRef
 	Pair, Roots bool          // the certificate with its key; whom to trust
 	Trust       CredentialRef // what says whom to trust, where it is not Ref
 }
 
 // Each gives what is given of each credential.
-func (g Given) Each() []Given {
+func (g GivenCredential) Each() []GivenCredential {
 	if g.Trust == (CredentialRef{}) {
-		return []Given{g}
+		return []GivenCredential{g}
 	}
-	out := []Given{{Ref: g.Trust, Roots: true}}
+	out := []GivenCredential{{Ref: g.Trust, Roots: true}}
 	if g.Pair {
-		out = append(out, Given{Ref: g.Ref, Pair: true})
+		out = append(out, GivenCredential{Ref: g.Ref, Pair: true})
 	}
 	return out
 }
@@ -78,7 +78,7 @@ func (t *TLSSettings) Wraps(port Port) bool { return t != nil && (port.Protocol 
 func (t *TLSSettings) Always() bool { return t != nil && (t.By != nil || t.Whole) }
 
 // ClosesFor says whether a port is closed for these settings of its TLS, which what speaks TLS itself does not need.
-func (r *DestinationRule) ClosesFor(t *TLSSettings, c Closed) bool {
+func (r *DestinationRule) ClosesFor(t *TLSSettings, c ClosedPort) bool {
 	if t.By != nil {
 		return c.By == *t.By
 	}
@@ -93,11 +93,11 @@ func (p Port) Within(t *TLSSettings) Port {
 	return p
 }
 
-// Refused is the address of an endpoint, as it is written, that is not connected to.
-type Refused struct{ Address, Why, Fix string }
+// RefusedEndpoint is the address of an endpoint, as it is written, that is not connected to.
+type RefusedEndpoint struct{ Address, Why, Fix string }
 
-// Closed says why nothing is sent to a port, and which object is to be mended.
-type Closed struct {
+// ClosedPort says why nothing is sent to a port, and which object is to be mended.
+type ClosedPort struct {
 	By  config.Key
 	Why string // names the field
 	Fix string
@@ -106,10 +106,10 @@ type Closed struct {
 }
 
 // String gives the reason with what to do.
-func (c Closed) String() string { return c.Why + "; " + c.Fix }
+func (c ClosedPort) String() string { return c.Why + "; " + c.Fix }
 
 // revised is c with the revision of the object that it names.
-func (c Closed) revised(svc *Service, rule *DestinationRule) Closed {
+func (c ClosedPort) revised(svc *Service, rule *DestinationRule) ClosedPort {
 	switch {
 	case c.By == svc.Source:
 		c.Revision = svc.Revision
@@ -129,16 +129,16 @@ func (f FarEnd) Key() string {
 
 // Leads says whether an endpoint is one that is connected to.
 func (f FarEnd) Leads(e Endpoint) bool {
-	return !slices.ContainsFunc(f.Refused, func(r Refused) bool { return r.Address == e.Address })
+	return !slices.ContainsFunc(f.Refused, func(r RefusedEndpoint) bool { return r.Address == e.Address })
 }
 
 // FarEnd judges a service as it is reached from a place, with the rule that counts there. A port whose settings cannot be
 // kept is closed: in no case does plain text go where TLS was asked for, nor a gateway's own certificate anywhere.
-func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Place) FarEnd {
+func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Connector) FarEnd {
 	var f FarEnd
 	f.Refused = s.refusedEndpoints(svc, p)
 	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
-		f.closeWhole(svc, Closed{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
+		f.closeWhole(svc, ClosedPort{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
 		return f
 	}
 	if c, closed := s.reserved(svc, p); closed {
@@ -161,40 +161,40 @@ func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Place) FarEnd {
 }
 
 // Secrets are what its ports need of Secrets, in the ports' order.
-func (f FarEnd) Secrets() []Given {
-	var out []Given
+func (f FarEnd) Secrets() []GivenCredential {
+	var out []GivenCredential
 	for _, port := range slices.Sorted(maps.Keys(f.Given)) {
 		out = append(out, f.Given[port].Each()...)
 	}
 	return out
 }
 
-func (f *FarEnd) closeWhole(svc *Service, c Closed) {
+func (f *FarEnd) closeWhole(svc *Service, c ClosedPort) {
 	f.Whole = &c
 	for _, port := range svc.Ports {
 		f.close(port, c)
 	}
 }
 
-func (f *FarEnd) close(port Port, c Closed) {
+func (f *FarEnd) close(port Port, c ClosedPort) {
 	if f.Closed == nil {
-		f.Closed = map[uint32]Closed{}
+		f.Closed = map[uint32]ClosedPort{}
 	}
 	f.Closed[port.Number] = c
 }
 
-func (f *FarEnd) give(port Port, g Given) {
+func (f *FarEnd) give(port Port, g GivenCredential) {
 	if !g.Pair && !g.Roots {
 		return
 	}
 	if f.Given == nil {
-		f.Given = map[uint32]Given{}
+		f.Given = map[uint32]GivenCredential{}
 	}
 	f.Given[port.Number] = g
 }
 
 // Datagrams says why nothing goes by UDP to a host for which a rule counts; false where it may.
-func (f FarEnd) Datagrams(rule *DestinationRule) (Closed, bool) {
+func (f FarEnd) Datagrams(rule *DestinationRule) (ClosedPort, bool) {
 	if f.Whole != nil {
 		return *f.Whole, true
 	}
@@ -206,15 +206,15 @@ func (f FarEnd) Datagrams(rule *DestinationRule) (Closed, bool) {
 }
 
 // closesAll is why a rule of which nothing is applied closes what it is for.
-func (r *DestinationRule) closesAll() (Closed, bool) {
+func (r *DestinationRule) closesAll() (ClosedPort, bool) {
 	if r == nil || r.Refused == "" {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
-	return Closed{By: r.Key, Why: "spec: the rule asks for TLS and is refused: " + r.Refused, Fix: "until it is right, nothing is sent"}, true
+	return ClosedPort{By: r.Key, Why: "spec: the rule asks for TLS and is refused: " + r.Refused, Fix: "until it is right, nothing is sent"}, true
 }
 
 // closed judges one port's TLS.
-func (s *Snapshot) closed(svc *Service, port Port, rule *DestinationRule, p Place) (Closed, bool) {
+func (s *Snapshot) closed(svc *Service, port Port, rule *DestinationRule, p Connector) (ClosedPort, bool) {
 	if c, refused := rule.closesAll(); refused && port.Protocol != TLS {
 		return c, true
 	}
@@ -226,30 +226,30 @@ func (s *Snapshot) closed(svc *Service, port Port, rule *DestinationRule, p Plac
 	}
 	t := rule.TLSFor(port.Number)
 	if !t.Wraps(port) {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
 	why, fix := s.tlsProblem(svc, t, rule, p)
 	if t.By != nil {
-		return Closed{By: *t.By, Revision: t.Revision, Why: why, Fix: fix}, why != ""
+		return ClosedPort{By: *t.By, Revision: t.Revision, Why: why, Fix: fix}, why != ""
 	}
-	return Closed{By: rule.Key, Why: why, Fix: fix}, why != ""
+	return ClosedPort{By: rule.Key, Why: why, Fix: fix}, why != ""
 }
 
 // unlikeGateway says what a workload's own rule asks for that the gateway, which follows the rules of the host's
 // namespace, would not do.
-func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *DestinationRule) (Closed, bool) {
+func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *DestinationRule) (ClosedPort, bool) {
 	t := rule.TLSFor(port.Number)
 	if t == nil || t.Mode == TLSDisable || port.Protocol == TLS {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
 	theirs := s.ExitRule(svc)
 	if theirs == rule {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
 	if does, _ := Origination(svc, port, theirs); does != nil && does.equal(t) {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
-	return Closed{
+	return ClosedPort{
 		By:  rule.Key,
 		Why: fmt.Sprintf("trafficPolicy.tls: the host leaves by the egress gateway %s, which serves all and does not follow this rule", svc.Exit),
 		Fix: fmt.Sprintf("write the rule into namespace %s, without workloadSelector, or let the entry leave straight from the pod with the annotation %s: %s", svc.Namespace, GatewayAnnotation, ExitDirect),
@@ -269,7 +269,7 @@ func (s *Snapshot) ExitRule(svc *Service) *DestinationRule {
 // refusedEndpoints are those that a place does not connect to, and why. A shared gateway's network is not for rent: what
 // objects write is held to what names may resolve to. A pod's own network is open to it anyway, but not the proxy's own
 // host, where its administration is.
-func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
+func (s *Snapshot) refusedEndpoints(svc *Service, p Connector) (out []RefusedEndpoint) {
 	var allowed inside.Allowed
 	if p.Kind == AtGateway && len(svc.Endpoints) > 0 {
 		allowed = s.Mesh.DNS.PrivateFor(svc.Namespace)
@@ -292,7 +292,7 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
 			problem, fix = "is not a public address", fixPrivate(svc)
 		}
 		if problem != "" {
-			out = append(out, Refused{Address: e.Address, Why: problem, Fix: fix})
+			out = append(out, RefusedEndpoint{Address: e.Address, Why: problem, Fix: fix})
 		}
 	}
 	return out
@@ -300,10 +300,10 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Place) (out []Refused) {
 
 // reserved closes a registration of names that may be inside for another namespace, and not for its own: the resolver
 // knows names, not who registered them.
-func (s *Snapshot) reserved(svc *Service, p Place) (Closed, bool) {
+func (s *Snapshot) reserved(svc *Service, p Connector) (ClosedPort, bool) {
 	dns := s.Mesh.DNS
 	if p.Kind != AtGateway || len(dns.AllowPrivateFor) == 0 {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
 	own := dns.PrivateFor(svc.Namespace)
 	names := []string{svc.Host}
@@ -321,13 +321,13 @@ func (s *Snapshot) reserved(svc *Service, p Place) (Closed, bool) {
 		if i > 0 {
 			field = "endpoints"
 		}
-		return Closed{
+		return ClosedPort{
 			By:  svc.Source,
 			Why: fmt.Sprintf("%s: %s may have private addresses, for namespace %s only", field, name, strings.Join(of, ", ")),
 			Fix: fmt.Sprintf("name other hosts, or allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s", svc.Namespace),
 		}, true
 	}
-	return Closed{}, false
+	return ClosedPort{}, false
 }
 
 func isSocket(e Endpoint) bool { return strings.HasPrefix(e.Address, "unix:") }

@@ -13,7 +13,7 @@ import (
 )
 
 // farEnd says what becomes of one host, of shop, with one endpoint or one rule.
-func farEnd(t *testing.T, settings, entry, rule string, p registry.Place) string {
+func farEnd(t *testing.T, settings, entry, rule string, p registry.Connector) string {
 	t.Helper()
 	cfg, err := mesh.Parse([]byte(settings))
 	if err != nil {
@@ -61,29 +61,29 @@ func TestEndpointsAreHeldToWhatNamesMayResolveTo(t *testing.T) {
 		"fd00:ec2::254", "fe80::1", "fc00::1", "::ffff:10.0.0.5", "64:ff9b::10.0.0.5", "64:ff9b:1::1", "2002:a00:5::1", "2001:0:4136:e378:8000:63bf:f5ff:fffa", "::10.0.0.5", "240.240.0.1",
 	} {
 		entry := fmt.Sprintf("resolution: STATIC\n  endpoints: [{address: %q}]", addr)
-		if got := farEnd(t, "", entry, "", registry.Place{Kind: registry.AtGateway}); !strings.Contains(got, "ServiceEntry shop/e: endpoints: ") || !strings.Contains(got, "is not a public address") {
+		if got := farEnd(t, "", entry, "", registry.Connector{Kind: registry.AtGateway}); !strings.Contains(got, "ServiceEntry shop/e: endpoints: ") || !strings.Contains(got, "is not a public address") {
 			t.Errorf("%s at a gateway: %q", addr, got)
 		}
 		for _, settings := range []string{"{allowPrivate: [%q]}", "{allowPrivateFor: {shop: [%q]}}"} {
-			if got := farEnd(t, "sallyport: {dns: "+fmt.Sprintf(settings, addr)+"}", entry, "", registry.Place{Kind: registry.AtGateway}); got != "[]" {
+			if got := farEnd(t, "sallyport: {dns: "+fmt.Sprintf(settings, addr)+"}", entry, "", registry.Connector{Kind: registry.AtGateway}); got != "[]" {
 				t.Errorf("%s at a gateway, with %s: %q", addr, settings, got)
 			}
 		}
-		if got := farEnd(t, fmt.Sprintf("sallyport: {dns: {allowPrivateFor: {bank: [%q]}}}", addr), entry, "", registry.Place{Kind: registry.AtGateway}); got == "[]" {
+		if got := farEnd(t, fmt.Sprintf("sallyport: {dns: {allowPrivateFor: {bank: [%q]}}}", addr), entry, "", registry.Connector{Kind: registry.AtGateway}); got == "[]" {
 			t.Errorf("%s at a gateway: what is allowed to another namespace is let through", addr)
 		}
-		if got := farEnd(t, "", entry, "", registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}); got != "[]" {
+		if got := farEnd(t, "", entry, "", registry.Connector{Kind: registry.AtSidecar, Namespace: "shop"}); got != "[]" {
 			t.Errorf("%s at a sidecar: %q", addr, got)
 		}
 		byName := fmt.Sprintf("resolution: DNS\n  endpoints: [{address: %q}]", addr)
-		if got := farEnd(t, "", byName, "", registry.Place{Kind: registry.AtGateway}); got == "[]" {
+		if got := farEnd(t, "", byName, "", registry.Connector{Kind: registry.AtGateway}); got == "[]" {
 			t.Errorf("%s at a gateway, resolution DNS: let through", addr)
 		}
 	}
 	for _, addr := range []string{"127.0.0.1", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1", "unix:///run/agent.sock"} {
 		entry := fmt.Sprintf("resolution: STATIC\n  endpoints: [{address: %q}]", addr)
-		for _, kind := range []registry.PlaceKind{registry.AtSidecar, registry.AtGateway} {
-			got := farEnd(t, `sallyport: {dns: {allowPrivate: [127.0.0.0/8, 0.0.0.0/8, "::/96", a.example]}}`, entry, "", registry.Place{Kind: kind, Namespace: "shop"})
+		for _, kind := range []registry.ConnectorKind{registry.AtSidecar, registry.AtGateway} {
+			got := farEnd(t, `sallyport: {dns: {allowPrivate: [127.0.0.0/8, 0.0.0.0/8, "::/96", a.example]}}`, entry, "", registry.Connector{Kind: kind, Namespace: "shop"})
 			if !strings.Contains(got, "own host") {
 				t.Errorf("%s at %d: %q", addr, kind, got)
 			}
@@ -94,7 +94,7 @@ func TestEndpointsAreHeldToWhatNamesMayResolveTo(t *testing.T) {
 // A name that may be inside for one namespace is not for the others: as a host, behind a wildcard, or as an endpoint.
 func TestNamesThatAreInsideForOneNamespace(t *testing.T) {
 	const settings = `sallyport: {dns: {allowPrivateFor: {bank: ["*.corp.example", 10.0.0.0/8], shop: ["pay.example"]}}}`
-	gateway := registry.Place{Kind: registry.AtGateway}
+	gateway := registry.Connector{Kind: registry.AtGateway}
 	for entry, want := range map[string]string{
 		"resolution: DNS\n  endpoints: [{address: db.corp.example}]":  "endpoints: db.corp.example may have private addresses, for namespace bank only",
 		"resolution: DNS\n  endpoints: [{address: DB.corp.example.}]": "for namespace bank only",
@@ -114,12 +114,12 @@ func TestNamesThatAreInsideForOneNamespace(t *testing.T) {
 }
 
 func TestWhatTLSCannotBeSpoken(t *testing.T) {
-	gateway, sidecar := registry.Place{Kind: registry.AtGateway}, registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}
-	stranger := registry.Place{Kind: registry.AtSidecar, Namespace: "bank"}
+	gateway, sidecar := registry.Connector{Kind: registry.AtGateway}, registry.Connector{Kind: registry.AtSidecar, Namespace: "shop"}
+	stranger := registry.Connector{Kind: registry.AtSidecar, Namespace: "bank"}
 	const folders = "sallyport: {certificateFolders: {gateway: /g, sidecar: /s}}"
 	for _, c := range []struct {
 		settings, rule string
-		place          registry.Place
+		place          registry.Connector
 		want           string // "" for nothing
 	}{
 		{"", "mode: SIMPLE", gateway, ""},
@@ -173,7 +173,7 @@ spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)
 	svc := s.Services("a.example")[0]
-	closed := s.FarEnd(svc, s.ExitRule(svc), registry.Place{Kind: registry.AtGateway, Namespace: "istio-system"}).Closed
+	closed := s.FarEnd(svc, s.ExitRule(svc), registry.Connector{Kind: registry.AtGateway, Namespace: "istio-system"}).Closed
 	if len(closed) != 1 || !strings.Contains(closed[8080].Why, "MUTUAL needs a client certificate") || closed[8080].By.Name != "r" {
 		t.Errorf("closed: %v", closed)
 	}
@@ -183,7 +183,7 @@ spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 func TestFilesAtNodes(t *testing.T) {
 	const settings, entry = "sallyport: {certificateFolders: {sidecar: /s}}", "resolution: DNS"
 	for _, rule := range []string{"mode: SIMPLE, caCertificates: /s/ca.pem", "mode: SIMPLE, caCrl: /s/crl.pem", "mode: MUTUAL, clientCertificate: /s/c.pem, privateKey: /s/k.pem"} {
-		p := registry.Place{Kind: registry.AtSidecar, Namespace: "shop"}
+		p := registry.Connector{Kind: registry.AtSidecar, Namespace: "shop"}
 		if got := farEnd(t, settings, entry, rule, p); got != "[]" {
 			t.Errorf("%s: at a sidecar: %s", rule, got)
 		}

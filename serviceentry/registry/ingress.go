@@ -204,14 +204,14 @@ func (s *Snapshot) IngressesIn(ns string) (out []Ref) {
 	return out
 }
 
-// Opened is what an ingress gateway's pods open.
-type Opened struct {
+// OpenedPorts is what an ingress gateway's pods open.
+type OpenedPorts struct {
 	Servers []*OpenedServer // in order of their Gateways' age
 	of      map[string][]*OpenedServer
 }
 
 // Of gives the servers of a Gateway object, "NAMESPACE/NAME", or that of a listener of the Gateway API's, "NAMESPACE/NAME/LISTENER".
-func (o *Opened) Of(gateway string) []*OpenedServer { return o.of[gateway] }
+func (o *OpenedPorts) Of(gateway string) []*OpenedServer { return o.of[gateway] }
 
 // OpenedServer is one of a Gateway's servers at a gateway's pods.
 type OpenedServer struct {
@@ -284,13 +284,13 @@ func (r *remembered[V]) get(i Ingress, find func(Ingress) V) V {
 }
 
 // openedServers remembers what gateways open, until something changes about it.
-type openedServers = remembered[*Opened]
+type openedServers = remembered[*OpenedPorts]
 
 // Opened gives what an ingress gateway's pods open. Of what several Gateways want the oldest has it: the protocol of a port, a host that
 // another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
-func (s *Snapshot) Opened(i Ingress) *Opened { return s.opened.get(i, s.open) }
+func (s *Snapshot) Opened(i Ingress) *OpenedPorts { return s.opened.get(i, s.open) }
 
-func (s *Snapshot) open(i Ingress) *Opened {
+func (s *Snapshot) open(i Ingress) *OpenedPorts {
 	labels := i.PodLabels()
 	var list []*Gateway
 	for _, g := range s.gateways {
@@ -300,7 +300,7 @@ func (s *Snapshot) open(i Ingress) *Opened {
 	}
 	slices.SortFunc(list, (*Gateway).before)
 	services := s.ingressServices(i)
-	o := &Opened{of: map[string][]*OpenedServer{}}
+	o := &OpenedPorts{of: map[string][]*OpenedServer{}}
 	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
 		for n := range g.Servers {

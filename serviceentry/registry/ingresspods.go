@@ -47,12 +47,12 @@ func (s *Snapshot) firstSelector(i Ingress) map[string]string {
 // refusals remembers, of one snapshot, what gateways do not connect to.
 type refusals = remembered[[]netip.Addr]
 
-// RefusedAt are the addresses that an ingress gateway does not connect to, sorted: the mesh's doors, and of the endpoints of its Services its own
+// RefusedAt are the addresses that an ingress gateway does not connect to, sorted: the mesh's reserved addresses, and of the endpoints of its Services its own
 // pods. What else such a Service selects is an app like any other. The slice must not be changed.
 func (s *Snapshot) RefusedAt(i Ingress) []netip.Addr { return s.refusals.get(i, s.refusedAt) }
 
 func (s *Snapshot) refusedAt(i Ingress) []netip.Addr {
-	out := slices.Clone(s.Doors())
+	out := slices.Clone(s.ReservedAddresses())
 	selectors := append(s.saidGateways(i), i.common(), s.firstSelector(i))
 	for _, ref := range i.Services() {
 		set := s.EndpointSet(ref.Host())

@@ -14,23 +14,23 @@ import (
 // fromKubeService makes the mesh's view of a Kubernetes Service. Of its endpoints a headless one has the addresses.
 func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *EndpointSet, at *Snapshot) *Service {
 	s := &Service{
-		Host:       Ref{o.Namespace, o.Name}.Host(),
-		Namespace:  o.Namespace,
-		Source:     o.Key,
-		Revision:   o.Revision,
-		Created:    o.Created,
-		Ports:      kubePorts(spec.Spec.Ports),
-		Resolution: Static,
-		Addresses:  clusterIPs(spec),
-		Prefers:    prefersOf(o, spec),
-		NodeLocal:  nodeLocal(spec),
-		Selected:   len(spec.Spec.Selector) > 0,
-		ExportTo:   exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
+		Host:                Ref{o.Namespace, o.Name}.Host(),
+		Namespace:           o.Namespace,
+		Source:              o.Key,
+		Revision:            o.Revision,
+		Created:             o.Created,
+		Ports:               kubePorts(spec.Spec.Ports),
+		Resolution:          Static,
+		Addresses:           clusterIPs(spec),
+		TrafficDistribution: prefersOf(o, spec),
+		NodeLocal:           nodeLocal(spec),
+		Selected:            len(spec.Spec.Selector) > 0,
+		ExportTo:            exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil
 		if endpoints != nil {
-			s.Addresses = podAddresses(at.Near(at.topology.Network(nil), locality.Client{}).Here(endpoints.List))
+			s.Addresses = podAddresses(at.ClientLocation(at.topology.Network(nil), locality.Client{}).Here(endpoints.List))
 		}
 	}
 	return s

@@ -11,9 +11,9 @@ const longestTLSName = 255
 // longestDialled is an address with its port, as a tunnel's name has it at the longest.
 const longestDialled = len("~[2001:0db8:0000:0000:0000:0000:0000:0001]:65535")
 
-// Contested says whether several namespaces registered a host, or patterns that cover it, to leave by the same gateway: who goes there
+// RegisteredBySeveral says whether several namespaces registered a host, or patterns that cover it, to leave by the same gateway: who goes there
 // says which registration is meant.
-func (s *Snapshot) Contested(svc *Service) bool {
+func (s *Snapshot) RegisteredBySeveral(svc *Service) bool {
 	other := func(o *Service) bool {
 		return o.External && o.Exit == svc.Exit && o.Namespace != svc.Namespace
 	}
@@ -38,15 +38,15 @@ func TooLong(name string, port uint32, means string, dialled bool) (most int, is
 
 // unnamable closes a port whose connections would be tunnelled by a name that is too long for one. The namespace counts, whether or not it has to be
 // said: what another one registers changes nothing here.
-func (s *Snapshot) unnamable(svc *Service, port Port) (Closed, bool) {
+func (s *Snapshot) unnamable(svc *Service, port Port) (ClosedPort, bool) {
 	if port.Protocol.IsHTTP() || port.Protocol == UDP {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
 	most, long := TooLong(svc.Host, port.Number, svc.Namespace, svc.Dialled() && port.Protocol != TLS)
 	if !long {
-		return Closed{}, false
+		return ClosedPort{}, false
 	}
-	return Closed{
+	return ClosedPort{
 		By:  svc.Source,
 		Why: fmt.Sprintf("hosts: the name has %d bytes, and %s to port %d of the egress gateway can name hosts of at most %d for namespace %s", len(svc.Host), port.Protocol, port.Number, most, svc.Namespace),
 		Fix: fmt.Sprintf("let the entry leave straight from the pod with the annotation %s: %s, or use a shorter name that the server has", GatewayAnnotation, ExitDirect),

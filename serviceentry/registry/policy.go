@@ -10,18 +10,18 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
-// Person is a workload whose labels the registry knows for certain: of a Pod, or of a WorkloadEntry.
-type Person struct {
+// LabeledWorkload is a workload whose labels the registry knows for certain: of a Pod, or of a WorkloadEntry.
+type LabeledWorkload struct {
 	Account   string
 	Labels    map[string]string
 	Addresses []netip.Addr
 }
 
 // Policies gives the EgressPolicies of a namespace, in order.
-func (s *Snapshot) Policies(ns string) permit.Level { return s.policies[ns] }
+func (s *Snapshot) Policies(ns string) egresspolicy.Level { return s.policies[ns] }
 
 // PolicedNamespaces gives the namespaces that have policies, in name order.
 func (s *Snapshot) PolicedNamespaces() []string { return slices.Sorted(maps.Keys(s.policies)) }
@@ -33,18 +33,18 @@ func (s *Snapshot) NamespaceLabels(ns string) map[string]string { return s.names
 func (s *Snapshot) LabelledNamespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }
 
 // People gives the workloads of a namespace in which policies select by labels.
-func (s *Snapshot) People(ns string) []Person { return s.people[ns] }
+func (s *Snapshot) People(ns string) []LabeledWorkload { return s.people[ns] }
 
 // PeopledNamespaces gives the namespaces that have some, in name order.
 func (s *Snapshot) PeopledNamespaces() []string { return slices.Sorted(maps.Keys(s.people)) }
 
 // RootPolicies gives the policies of the root namespace that are for workloads of a namespace.
-func (s *Snapshot) RootPolicies(ns string) permit.Level {
+func (s *Snapshot) RootPolicies(ns string) egresspolicy.Level {
 	all := s.policies[s.Mesh.RootNamespace]
-	if !slices.ContainsFunc(all, func(p *permit.Policy) bool { return p.Namespaces != nil }) {
+	if !slices.ContainsFunc(all, func(p *egresspolicy.Policy) bool { return p.Namespaces != nil }) {
 		return all
 	}
-	var out permit.Level
+	var out egresspolicy.Level
 	for _, p := range all {
 		if s.MeansNamespace(p, ns) {
 			out = append(out, p)
@@ -54,7 +54,7 @@ func (s *Snapshot) RootPolicies(ns string) permit.Level {
 }
 
 // MeansNamespace says whether a policy of the root namespace is for workloads of a namespace.
-func (s *Snapshot) MeansNamespace(p *permit.Policy, ns string) bool {
+func (s *Snapshot) MeansNamespace(p *egresspolicy.Policy, ns string) bool {
 	n := p.Namespaces
 	switch {
 	case n == nil || slices.Contains(n.Names, ns):
@@ -67,7 +67,7 @@ func (s *Snapshot) MeansNamespace(p *permit.Policy, ns string) bool {
 }
 
 // OwnPolicies gives the policies of a namespace that are for its workloads alone: those of the root namespace are for all.
-func (s *Snapshot) OwnPolicies(ns string) permit.Level {
+func (s *Snapshot) OwnPolicies(ns string) egresspolicy.Level {
 	if ns == s.Mesh.RootNamespace {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (s *Snapshot) OwnPolicies(ns string) permit.Level {
 }
 
 // PolicySet is all that governs a workload.
-func (s *Snapshot) PolicySet(ns, account string, labels map[string]string) permit.Set {
-	return permit.Set{Root: s.RootPolicies(ns).Selecting(account, labels), Own: s.OwnPolicies(ns).Selecting(account, labels)}
+func (s *Snapshot) PolicySet(ns, account string, labels map[string]string) egresspolicy.Set {
+	return egresspolicy.Set{Root: s.RootPolicies(ns).Selecting(account, labels), Own: s.OwnPolicies(ns).Selecting(account, labels)}
 }
 
 func (b *batch) setPolicy(c config.Change) {
-	b.next.policies = afterChange(b.next.policies, c, func(o *config.Object) *permit.Policy {
-		return permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy))
-	}, func(p *permit.Policy) config.Key { return p.Key }, (*permit.Policy).Compare)
+	b.next.policies = afterChange(b.next.policies, c, func(o *config.Object) *egresspolicy.Policy {
+		return egresspolicy.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy))
+	}, func(p *egresspolicy.Policy) config.Key { return p.Key }, (*egresspolicy.Policy).Compare)
 	b.policed[c.Key.Namespace] = true
 	if letsOut(c.Object) || len(b.hostsOf.Get(c.Key)) > 0 {
 		b.dirty[c.Key] = true
@@ -110,7 +110,7 @@ func (b *batch) setNamespaceLabels(c config.Change) {
 
 // peopleMoved notes that a workload of a namespace changed.
 func (b *batch) peopleMoved(ns string) {
-	if slices.ContainsFunc(b.next.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(b.next.policies[b.next.Mesh.RootNamespace], (*permit.Policy).ByLabels) {
+	if slices.ContainsFunc(b.next.policies[ns], (*egresspolicy.Policy).ByLabels) || slices.ContainsFunc(b.next.policies[b.next.Mesh.RootNamespace], (*egresspolicy.Policy).ByLabels) {
 		b.populated[ns] = true
 	}
 }
@@ -119,7 +119,7 @@ func (b *batch) peopleMoved(ns string) {
 // namespace it is that namespace, which stands for all.
 func (b *batch) settlePolicies() {
 	root := b.next.Mesh.RootNamespace
-	if len(b.policed) > 0 && slices.ContainsFunc(slices.Concat(b.snap.policies[root], b.next.policies[root]), (*permit.Policy).ByLabels) {
+	if len(b.policed) > 0 && slices.ContainsFunc(slices.Concat(b.snap.policies[root], b.next.policies[root]), (*egresspolicy.Policy).ByLabels) {
 		for ns := range b.index.pods {
 			b.populated[ns] = true
 		}
@@ -144,11 +144,11 @@ func (b *batch) settlePolicies() {
 // findPeople gathers a namespace's, if labels decide about any of them.
 func (b *batch) findPeople(ns string) {
 	was, had := b.next.people[ns]
-	var now []Person
-	if slices.ContainsFunc(b.next.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(b.next.RootPolicies(ns), (*permit.Policy).ByLabels) {
+	var now []LabeledWorkload
+	if slices.ContainsFunc(b.next.policies[ns], (*egresspolicy.Policy).ByLabels) || slices.ContainsFunc(b.next.RootPolicies(ns), (*egresspolicy.Policy).ByLabels) {
 		now = b.index.people(ns)
 	}
-	if (!had && now == nil) || (had && now != nil && slices.EqualFunc(was, now, Person.equal)) {
+	if (!had && now == nil) || (had && now != nil && slices.EqualFunc(was, now, LabeledWorkload.equal)) {
 		return
 	}
 	b.next.people = maps.Clone(b.next.people)
@@ -158,25 +158,25 @@ func (b *batch) findPeople(ns string) {
 	b.policed[ns] = true
 }
 
-func (p Person) equal(o Person) bool {
+func (p LabeledWorkload) equal(o LabeledWorkload) bool {
 	return p.Account == o.Account && maps.Equal(p.Labels, o.Labels) && slices.Equal(p.Addresses, o.Addresses)
 }
 
 // people are the workloads of a namespace that have an address of their own, in the order of their names; nil for none.
-func (x *index) people(ns string) (out []Person) {
+func (x *index) people(ns string) (out []LabeledWorkload) {
 	for _, key := range slices.SortedFunc(maps.Keys(x.pods[ns]), config.Key.Compare) {
 		pod := x.pods[ns][key]
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		if at := addressesOfPod(pod); len(at) > 0 {
-			out = append(out, Person{Account: account(pod), Labels: pod.Labels, Addresses: at})
+			out = append(out, LabeledWorkload{Account: account(pod), Labels: pod.Labels, Addresses: at})
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(x.workloads[ns]), config.Key.Compare) {
 		w := x.workloads[ns][key]
 		if ip, err := netip.ParseAddr(w.spec.Address); err == nil {
-			out = append(out, Person{Account: cmp.Or(w.spec.ServiceAccount, "default"), Labels: w.labels, Addresses: []netip.Addr{ip.Unmap()}})
+			out = append(out, LabeledWorkload{Account: cmp.Or(w.spec.ServiceAccount, "default"), Labels: w.labels, Addresses: []netip.Addr{ip.Unmap()}})
 		}
 	}
 	return out

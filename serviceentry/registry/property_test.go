@@ -30,7 +30,7 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 			}
 		}
 	}
-	all["doors"] = s.Doors()
+	all["doors"] = s.ReservedAddresses()
 	for _, ns := range registrytest.Namespaces {
 		all["selecting "+ns] = s.Selecting(ns, map[string]string{"istio": "app"})
 		all["scope "+ns] = s.Scope(ns, nil)
@@ -71,7 +71,7 @@ func comesIn(s *registry.Snapshot, ns string) map[string]any {
 
 // farEnds are what is closed of a service, left out and given, in each kind of place.
 func farEnds(s *registry.Snapshot, svc *registry.Service, ns string) (out []string) {
-	for _, kind := range []registry.PlaceKind{registry.AtSidecar, registry.AtGateway, registry.AtForward} {
+	for _, kind := range []registry.ConnectorKind{registry.AtSidecar, registry.AtGateway, registry.AtForward} {
 		if kind == registry.AtGateway && (svc.Exit.IsZero() || !svc.External) {
 			continue // no gateway is asked for it
 		}
@@ -79,7 +79,7 @@ func farEnds(s *registry.Snapshot, svc *registry.Service, ns string) (out []stri
 		if kind == registry.AtSidecar {
 			rule = s.Rule(svc, ns, s.Selecting(ns, map[string]string{"istio": "app"}))
 		}
-		out = append(out, s.FarEnd(svc, rule, registry.Place{Kind: kind, Namespace: ns}).Key())
+		out = append(out, s.FarEnd(svc, rule, registry.Connector{Kind: kind, Namespace: ns}).Key())
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func asked(s *registry.Snapshot, host, ns string, scope *registry.SidecarScope) 
 	if svc != nil {
 		at := host + " in " + ns
 		out["governs "+at] = fmt.Sprint(svc.Source, svc.Hash, s.Foreign(svc, ns))
-		out["yielded "+at] = fmt.Sprint(s.Yielded(svc, ns, scope))
+		out["yielded "+at] = fmt.Sprint(s.LostAddresses(svc, ns, scope))
 		out["closed "+at] = fmt.Sprint(s.Shut(svc, ns, scope))
 		out["routes "+at] = led(s, s.Routes(svc, ns, s.Selecting(ns, nil)), ns)
 		out["routes of apps "+at] = led(s, s.Routes(svc, ns, s.Selecting(ns, map[string]string{"istio": "app"})), ns)

@@ -12,8 +12,8 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
-	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
@@ -57,7 +57,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*SidecarScope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
-			policies: map[string]permit.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]Person{}, peerAuths: map[string][]*PeerAuth{},
+			policies: map[string]egresspolicy.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
 			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
@@ -322,7 +322,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.settleNames()
 	b.shareAddresses()
 	b.settleArriving()
-	b.lockDoors()
+	b.lockReserved()
 	b.joinNetworks()
 	maps.Copy(b.touched, b.beside)
 	for ref, was := range b.exitWas {

@@ -20,7 +20,7 @@ func (b *batch) setRule(c config.Change) {
 		b.index.noteCredentials(old, false)
 		b.replaceRule(old.Host, c.Key, nil)
 		delete(b.index.rules, c.Key)
-		b.noteAsked(c.Key, asks{})
+		b.noteAsked(c.Key, localityNeeds{})
 		b.countViewers(old, -1)
 	}
 	if c.Object == nil {

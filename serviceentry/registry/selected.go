@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // Selected is what selects a workload by its labels: the DestinationRules of its namespace, and the sourceLabels in
@@ -36,7 +36,7 @@ func (s *Snapshot) Selecting(ns string, labels map[string]string) Selected {
 // SelectsByLabels says whether anything tells workloads of a namespace apart by their labels: which policies, Sidecars, DestinationRules and
 // routes are theirs.
 func (s *Snapshot) SelectsByLabels(ns string) bool {
-	if len(s.selecting[ns]) > 0 || slices.ContainsFunc(s.policies[ns], (*permit.Policy).ByLabels) || slices.ContainsFunc(s.RootPolicies(ns), (*permit.Policy).ByLabels) {
+	if len(s.selecting[ns]) > 0 || slices.ContainsFunc(s.policies[ns], (*egresspolicy.Policy).ByLabels) || slices.ContainsFunc(s.RootPolicies(ns), (*egresspolicy.Policy).ByLabels) {
 		return true
 	}
 	if slices.ContainsFunc(s.scopes[ns], func(scope *SidecarScope) bool { return len(scope.Selector) > 0 }) {

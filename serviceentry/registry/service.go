@@ -142,9 +142,9 @@ type Service struct {
 	Selected bool `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
 	Elsewhere bool `json:",omitzero"`
-	// Prefers is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.
-	Prefers   Prefers `json:",omitzero"`
-	NodeLocal bool    `json:",omitzero"`
+	// TrafficDistribution is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.
+	TrafficDistribution TrafficDistribution `json:",omitzero"`
+	NodeLocal           bool                `json:",omitzero"`
 	// VIP4 and VIP6 are the addresses made up for a host that has none.
 	VIP4, VIP6 netip.Addr
 

@@ -13,8 +13,8 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
-	"github.com/sallyport/sallyport/serviceentry/permit"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
@@ -37,7 +37,7 @@ type Snapshot struct {
 	shared      map[Ref]int                     // of these, the ones that the root namespace's services leave by, counted
 	kube        kubeServices
 	nets        []netip.Prefix // the cluster's own networks, sorted, none within another (see networks.go)
-	own         []netip.Addr   // the mesh's own doors, sorted: nobody is led to them (see doors.go)
+	own         []netip.Addr   // the mesh's reserved addresses, sorted: nobody is led to them (see reservedaddresses.go)
 	// credentials are the Secrets that rules may name.
 	credentials map[CredentialRef]held
 	// unread says that neither Secrets nor ConfigMaps are read: nobody knows what there is of them.
@@ -53,15 +53,15 @@ type Snapshot struct {
 	aliasesOf ordered.Map[[]Ref]           // by their targets
 	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
 	find      lookups
-	patterns  ordered.Map[[]*Service] // those of hosts that are wildcards, by tailOf
-	policies  map[string]permit.Level // EgressPolicies, by namespace
+	patterns  ordered.Map[[]*Service]       // those of hosts that are wildcards, by tailOf
+	policies  map[string]egresspolicy.Level // EgressPolicies, by namespace
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
 	// verifying are the RequestAuthentications, by namespace.
 	verifying  map[string]tokens.Set
 	namespaces map[string]map[string]string          // their labels
 	peerAuths  map[string][]*PeerAuth                // PeerAuthentications, by namespace, the oldest first
-	people     map[string][]Person                   // of namespaces where policies select by labels
+	people     map[string][]LabeledWorkload          // of namespaces where policies select by labels
 	written    ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
 	arriving   arriving                              // ServiceEntries of the mesh, by the pods that they lead to
 	beyond     map[string]map[config.Key]bool        // by namespace, ServiceEntries that are left out of it
@@ -78,7 +78,7 @@ type Snapshot struct {
 	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services
 	topology   *Topology
 	places     map[string]string // where Nodes are, by their names
-	asked      asks              // what is asked about where clients are
+	asked      localityNeeds     // what is asked about where clients are
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -102,12 +102,12 @@ type Changed struct {
 	Endpoints []string
 	Mesh      bool
 	// Scopes are the Sidecar objects that came, changed or went: what they select has to be looked at again, whole.
-	Scopes   []config.Key
-	Views    bool // which namespaces see something of their own
-	Networks bool // which networks there are, and how they are reached
-	Kube     bool // the set of Kubernetes services, or a selector
-	Doors    bool // the addresses of the mesh's own doors
-	Nets     bool // the cluster's own networks
+	Scopes            []config.Key
+	Views             bool // which namespaces see something of their own
+	Networks          bool // which networks there are, and how they are reached
+	Kube              bool // the set of Kubernetes services, or a selector
+	ReservedAddresses bool // the mesh's reserved addresses: gateways', the control plane's
+	Nets              bool // the cluster's own networks
 	// Policies are the namespaces whose EgressPolicies, or the people whom they select by labels, are others, sorted.
 	Policies []string
 	// Authorization are the namespaces whose AuthorizationPolicies, or RequestAuthentications, are others, sorted.
@@ -131,7 +131,7 @@ type Changed struct {
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.Doors && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Arriving) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.ReservedAddresses && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Arriving) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
 }
 
 // Len is the number of hosts.

@@ -11,7 +11,7 @@ import (
 func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }
 
 // tlsProblem says why a place cannot speak TLS as a rule asks for, and what to do; "" when it can.
-func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRule, p Place) (why, fix string) {
+func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRule, p Connector) (why, fix string) {
 	if t.By != nil {
 		return s.backendTLSProblem(t, p)
 	}
@@ -41,7 +41,7 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRul
 }
 
 // backendTLSProblem says why a gateway cannot keep a BackendTLSPolicy, and what to do; "" when it can.
-func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Place) (why, fix string) {
+func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Connector) (why, fix string) {
 	if t.Refused != "" {
 		return t.Refused, "see its status; until it is right, nothing is sent"
 	}
@@ -71,7 +71,7 @@ func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Place) (why, fix string) 
 
 // credentialProblem says why a place cannot use the Secret that a rule names, and what to do. Its key is the rule's
 // namespace's: for its own pods, for its own gateways, and for those that operators run for all.
-func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why, fix string) {
+func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Connector) (why, fix string) {
 	if t.CredentialName == "" || p.Secrets == SecretsUnseen {
 		return "", ""
 	}
@@ -101,15 +101,15 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Place) (why
 
 // given is what of a Secret a rule needs. A client's certificate without roots of its own is for servers that the system's
 // roots vouch for.
-func (s *Snapshot) given(t *TLSSettings) Given {
+func (s *Snapshot) given(t *TLSSettings) GivenCredential {
 	if t.By != nil {
-		g := Given{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}, Pair: t.Mode == TLSMutual}
+		g := GivenCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}, Pair: t.Mode == TLSMutual}
 		if t.Trust.Bundle != "" {
 			g.Roots, g.Trust = true, t.Trust
 		}
 		return g
 	}
-	g := Given{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}}
+	g := GivenCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}}
 	if c, _ := s.Credential(g.Ref); c != nil {
 		g.Pair = t.Mode == TLSMutual
 		g.Roots = len(c.Roots) > 0 && !t.InsecureSkipVerify
@@ -149,7 +149,7 @@ func fieldOf(t *TLSSettings, file string) string {
 }
 
 // strangeFile gives the first file that a rule names and may not; "" without one.
-func (s *Snapshot) strangeFile(t *TLSSettings, rule *DestinationRule, p Place) string {
+func (s *Snapshot) strangeFile(t *TLSSettings, rule *DestinationRule, p Connector) string {
 	files := t.files()
 	for _, field := range [...]string{"caCertificates", "caCrl", "clientCertificate", "privateKey"} {
 		if path := files[field]; path != "" && !s.mayName(path, rule.Key.Namespace, p) {
@@ -160,7 +160,7 @@ func (s *Snapshot) strangeFile(t *TLSSettings, rule *DestinationRule, p Place) s
 }
 
 // mayName says whether rules of a namespace may name a file at a place: see mesh.CertificateFolders.
-func (s *Snapshot) mayName(file, namespace string, p Place) bool {
+func (s *Snapshot) mayName(file, namespace string, p Connector) bool {
 	root := namespace == s.Mesh.RootNamespace
 	folders := s.Mesh.CertificateFolders
 	if p.Kind == AtSidecar {
@@ -172,7 +172,7 @@ func (s *Snapshot) mayName(file, namespace string, p Place) bool {
 	return mesh.Below(folders.Gateway+"/"+namespace, file)
 }
 
-func (s *Snapshot) fixFile(rule *DestinationRule, p Place) string {
+func (s *Snapshot) fixFile(rule *DestinationRule, p Connector) string {
 	folders, setting, folder := s.Mesh.CertificateFolders, "sallyport.certificateFolders.gateway", ""
 	if folder = folders.Gateway; p.Kind == AtSidecar {
 		setting, folder = "sallyport.certificateFolders.sidecar", folders.Sidecar

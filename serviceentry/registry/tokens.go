@@ -61,15 +61,15 @@ func selected[T interface {
 	return out
 }
 
-// KeysWanted is a set of keys that a namespace's RequestAuthentications want.
-type KeysWanted struct {
+// WantedKeys is a set of keys that a namespace's RequestAuthentications want.
+type WantedKeys struct {
 	tokens.Source
 	Beyond bool // the namespace wants too many, and this is none of the first
 }
 
-// KeysWanted gives whence keys are to be fetched, by the objects that they will be.
-func (s *Snapshot) KeysWanted() map[config.Key]KeysWanted {
-	out := map[config.Key]KeysWanted{}
+// WantedKeys gives whence keys are to be fetched, by the objects that they will be.
+func (s *Snapshot) WantedKeys() map[config.Key]WantedKeys {
+	out := map[config.Key]WantedKeys{}
 	for ns, list := range s.verifying {
 		n := 0
 		for _, a := range list {
@@ -79,10 +79,10 @@ func (s *Snapshot) KeysWanted() map[config.Key]KeysWanted {
 				switch {
 				case r.From.URI == "":
 				case known: // the last one says how long to wait
-					out[key] = KeysWanted{r.From, first.Beyond}
+					out[key] = WantedKeys{r.From, first.Beyond}
 				default:
 					n++
-					out[key] = KeysWanted{r.From, n > tokens.MostSets}
+					out[key] = WantedKeys{r.From, n > tokens.MostSets}
 				}
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/host"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // A rule of the root namespace with "unregistered: true" stands for a registration of its hosts, which comes after all that objects register:
@@ -31,7 +31,7 @@ func (b *batch) letOut(o *config.Object, spec *v1alpha1.EgressPolicy) (out []*Se
 	if o.Namespace != b.next.Mesh.RootNamespace || !letsOut(o) {
 		return nil
 	}
-	p := permit.FromSpec(o, spec)
+	p := egresspolicy.FromSpec(o, spec)
 	at := map[string]*Service{}
 	for i := range p.Rules {
 		r := &p.Rules[i]
@@ -53,7 +53,7 @@ func (b *batch) letOut(o *config.Object, spec *v1alpha1.EgressPolicy) (out []*Se
 }
 
 // letOutTo is a host's service, yet without ports. Who gets to it is the gateway's to say, as far as policies select less than namespaces.
-func (b *batch) letOutTo(name string, p *permit.Policy) *Service {
+func (b *batch) letOutTo(name string, p *egresspolicy.Policy) *Service {
 	s := &Service{
 		Host: name, Namespace: NamespaceUnregistered, Source: p.Key, Revision: p.Revision, Created: p.Created, External: true, Unregistered: true,
 		Resolution: DNS, Exit: Ref(b.next.Mesh.DefaultGateway), ExportTo: ExportTo{All: p.Namespaces == nil},
@@ -73,7 +73,7 @@ func (b *batch) letOutTo(name string, p *permit.Policy) *Service {
 }
 
 // openFor adds a rule's ports: 80 and 443, where it names none. Of a port that several rules name, the first says what is spoken there.
-func (s *Service) openFor(r *permit.Rule) {
+func (s *Service) openFor(r *egresspolicy.Rule) {
 	ports := r.Ports
 	if len(ports) == 0 {
 		ports = []uint32{80, 443}
@@ -89,10 +89,10 @@ func (s *Service) openFor(r *permit.Rule) {
 }
 
 // spokenBy is what is spoken at a port: what the rule says, if that is one thing, else HTTP at 80, and TLS.
-func spokenBy(r *permit.Rule, port uint32) Protocol {
+func spokenBy(r *egresspolicy.Rule, port uint32) Protocol {
 	switch {
 	case len(r.Protocols) == 1:
-		return map[permit.Protocol]Protocol{permit.HTTP: HTTP, permit.TLS: TLS, permit.TCP: TCP}[r.Protocols[0]]
+		return map[egresspolicy.Protocol]Protocol{egresspolicy.HTTP: HTTP, egresspolicy.TLS: TLS, egresspolicy.TCP: TCP}[r.Protocols[0]]
 	case port == 80 || r.ReadsRequests():
 		return HTTP
 	default:
@@ -101,19 +101,21 @@ func spokenBy(r *permit.Rule, port uint32) Protocol {
 }
 
 // Closed is, of what a rule lets out, what stands for its being closed to all whom no rule lets out; nil of what is registered.
-func (s *Snapshot) Closed(svc *Service) *permit.Policy {
+func (s *Snapshot) Closed(svc *Service) *egresspolicy.Policy {
 	if !svc.Unregistered {
 		return nil
 	}
-	return &permit.Policy{Key: config.Key{Kind: config.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"}}
+	return &egresspolicy.Policy{Key: config.Key{Kind: config.KindMeshConfig, Namespace: s.Mesh.RootNamespace, Name: "mesh"}}
 }
 
 // LetsOut says whether a rule lets out what nobody registered.
 func (s *Snapshot) LetsOut() bool { return s.policies[s.Mesh.RootNamespace].LetsOut() }
 
-// closesRest is a scope that sees everything, under REGISTRY_ONLY.
-var closesRest = &SidecarScope{AllowAny: new(bool)}
+// closesUnregistered is a scope that sees everything, under REGISTRY_ONLY.
+var closesUnregistered = &SidecarScope{AllowAny: new(bool)}
 
 // LeavingFor is Visible as the forward proxy for a namespace has it, to which outboundTrafficPolicy means nothing: what nobody
 // registered is closed.
-func (s *Snapshot) LeavingFor(host, ns string) *Service { return s.Visible(host, ns, closesRest) }
+func (s *Snapshot) LeavingFor(host, ns string) *Service {
+	return s.Visible(host, ns, closesUnregistered)
+}

@@ -27,7 +27,7 @@ type VirtualService struct {
 	Hosts    []string // full names and patterns, in lower case
 	Gateways []string // where it counts: route.Mesh, Gateway objects as "NAMESPACE/NAME"
 	ExportTo ExportTo
-	Leaves   []LetOut `json:",omitempty"` // what a route of the Gateway API lets out
+	Leaves   []EgressRoutePort `json:",omitempty"` // what a route of the Gateway API lets out
 	route.Routes
 
 	Hash uint64 // covers everything above

@@ -56,9 +56,9 @@ func (s *Snapshot) IngressWaypoint(svc *Service) (WaypointUse, bool) {
 	return s.Waypoint(svc)
 }
 
-// IsDoor says whether a Service is one of the mesh's own doors.
+// IsDoor says whether a Service is one of the mesh's reserved addresses.
 func (s *Snapshot) IsDoor(svc *Service) bool {
-	return slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(s.Doors(), p.Addr()) })
+	return slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(s.ReservedAddresses(), p.Addr()) })
 }
 
 // IsWaypoint says whether a Gateway is a waypoint. Its pods, and their Service, have its name.

@@ -20,7 +20,7 @@ type Authorizer struct {
 
 // AuthorizerOf finds the one that a set of policies has asked, for a proxy that stands somewhere; nil where there is nobody to ask. why says, where
 // somebody should be asked and nobody can be, why not: then what the policies mean is closed.
-func AuthorizerOf(s *registry.Snapshot, set authz.Set, near registry.Near, secrets registry.SecretsAt) (a *Authorizer, why string) {
+func AuthorizerOf(s *registry.Snapshot, set authz.Set, near registry.ClientLocation, secrets registry.SecretAccess) (a *Authorizer, why string) {
 	names := set.Providers()
 	if len(names) == 0 {
 		return nil, ""
@@ -40,7 +40,7 @@ func AuthorizerOf(s *registry.Snapshot, set authz.Set, near registry.Near, secre
 }
 
 // find looks for the provider's host, and says why it is none that can be asked.
-func (a *Authorizer) find(s *registry.Snapshot, near registry.Near, secrets registry.SecretsAt) (why string) {
+func (a *Authorizer) find(s *registry.Snapshot, near registry.ClientLocation, secrets registry.SecretAccess) (why string) {
 	ns := a.Namespace
 	if ns == "" {
 		ns = s.Mesh.RootNamespace

@@ -9,21 +9,21 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// Bound is what VirtualServices that are for Gateway objects make of a registration at an egress gateway.
-type Bound struct {
+// GatewayRoutes is what VirtualServices that are for Gateway objects make of a registration at an egress gateway.
+type GatewayRoutes struct {
 	Client string // the namespace whose clients follow them; "" for all that have none of their own
 	By     []*registry.VirtualService
 	HTTP   []route.HTTP
 	TLS    []route.L4
 	TCP    []route.L4
-	Ends   map[string]Reach // by their names
-	// Listed are, by port, what routes of the Gateway API lead there; the clients' own VirtualServices of requests come before.
-	Listed map[uint32]Listed
+	Ends   map[string]ReachedDestination // by their names
+	// Attached are, by port, what routes of the Gateway API lead there; the clients' own VirtualServices of requests come before.
+	Attached map[uint32]AttachedRoutes
 }
 
 // bound gathers the VirtualServices that lead from the gateway to a registration: those of the host's or the root namespace first,
 // then those of clients' own namespaces, in order.
-func (e Exit) bound(svc *registry.Service) (out []Bound) {
+func (e Exit) bound(svc *registry.Service) (out []GatewayRoutes) {
 	if !e.verified() || !e.snap.Led(svc.Host) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (e Exit) bound(svc *registry.Service) (out []Bound) {
 	slices.Sort(clients)
 	for _, client := range clients {
 		b, ok := e.boundFor(svc, client, gateways)
-		if b.Listed = listed; len(listed) > 0 && (ok || client == "") {
+		if b.Attached = listed; len(listed) > 0 && (ok || client == "") {
 			ok, b.By = true, append(b.By, routes...)
 			for _, v := range routes {
 				for host := range v.Ends() {
@@ -56,8 +56,8 @@ func (e Exit) bound(svc *registry.Service) (out []Bound) {
 }
 
 // boundFor is what clients of a namespace follow.
-func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registry.Gateway) (Bound, bool) {
-	b := Bound{Client: client, Ends: map[string]Reach{}}
+func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registry.Gateway) (GatewayRoutes, bool) {
+	b := GatewayRoutes{Client: client, Ends: map[string]ReachedDestination{}}
 	var http [][]route.HTTP
 	for _, g := range gateways {
 		for _, v := range e.snap.GatewayRoutes(svc, client, g.Key) {
@@ -99,23 +99,23 @@ func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *regi
 }
 
 // reach finds a destination of a VirtualService, or of a route, as the gateway reaches it: what leaves by this gateway, and nothing else.
-func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string, b *Bound) Reach {
+func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string, b *GatewayRoutes) ReachedDestination {
 	own := e.attached(e.snap.Services(host))
 	to := svc
 	if host != svc.Host {
 		seen := e.snap.Visible(host, v.Key.Namespace, nil)
 		i := slices.IndexFunc(own, func(s *registry.Service) bool { return seen != nil && s.Source == seen.Source })
 		if i < 0 {
-			return Reach{}
+			return ReachedDestination{}
 		}
 		to = own[i]
 	}
 	registered := to
-	if to.Namespace == v.Key.Namespace && slices.ContainsFunc(v.Leaves, func(l registry.LetOut) bool { return l.Host == host && l.Exit == e.gateway }) {
+	if to.Namespace == v.Key.Namespace && slices.ContainsFunc(v.Leaves, func(l registry.EgressRoutePort) bool { return l.Host == host && l.Exit == e.gateway }) {
 		to = to.WithRouted(b.named(host))
 	}
 	reg := e.plain(to)
-	r := Reach{Service: to, Rule: reg.Rule, Far: reg.Far, Rows: map[uint32]*ExitRow{}}
+	r := ReachedDestination{Service: to, Rule: reg.Rule, Far: reg.Far, Rows: map[uint32]*ExitRow{}}
 	r.Wrapped = e.snap.FarEnd(to.Read(), reg.Rule, e.place)
 	all := make([]Registration, len(own))
 	for i, s := range own {
@@ -144,16 +144,16 @@ func (r *ExitRow) led() bool {
 func (r *ExitRow) requests() []Route {
 	http, _ := r.follows()
 	by := r.by()
-	routes := orUnrouted(userRequests(http, by, func(d route.Destination) To { return r.to(d, Requests) }), len(http), Requests, by)
+	routes := orUnrouted(userRequests(http, by, func(d route.Destination) WeightedDestination { return r.to(d, Requests) }), len(http), Requests, by)
 	for i := range routes {
 		routes[i].mirrorOne(r.Service.Host, r.Port.Number)
 	}
-	if r.Bound == nil || r.Bound.Client == "" {
+	if r.UserRoutes == nil || r.UserRoutes.Client == "" {
 		return routes
 	}
 	for i := range routes {
 		if h := routes[i].HTTP; h != nil && h.Renames() { // behind a name that is registered may be many more
-			routes[i].Does, routes[i].Closed = Close, &registry.Closed{
+			routes[i].Action, routes[i].Closed = Close, &registry.ClosedPort{
 				By: h.From, Revision: h.Revision, Why: h.Field + ": the authority that is sent outside is for the namespace that registered the host to change",
 				Fix: "remove rewrite.authority and headers that set it",
 			}
@@ -165,12 +165,12 @@ func (r *ExitRow) requests() []Route {
 // l4 are the user's routes of connections to the row's port.
 func (r *ExitRow) l4() []route.L4 {
 	switch {
-	case r.Bound == nil:
+	case r.UserRoutes == nil:
 		return nil
 	case r.Port.Protocol == registry.TLS:
-		return append(slices.Clip(r.Bound.TLS), r.Bound.Listed[r.Port.Number].TLS...)
+		return append(slices.Clip(r.UserRoutes.TLS), r.UserRoutes.Attached[r.Port.Number].TLS...)
 	default:
-		return r.Bound.TCP
+		return r.UserRoutes.TCP
 	}
 }
 
@@ -179,11 +179,11 @@ func (r *ExitRow) connections(kind Kind) []Route {
 	list := r.l4()
 	switch {
 	case len(list) == 0 && r.Service.ByRoute(r.Port):
-		return []Route{{For: kind, Does: Unrouted, By: r.Service.SourceOf(r.Port), Revision: r.Service.RevisionOf(r.Port)}}
+		return []Route{{For: kind, Action: Unrouted, By: r.Service.SourceOf(r.Port), Revision: r.Service.RevisionOf(r.Port)}}
 	case len(list) == 0:
 		return nil
 	}
-	out := userConnections(list, r.by(), Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+	out := userConnections(list, r.by(), Anyhow, func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
 	for i := range out {
 		out[i].For = kind
 	}
@@ -191,10 +191,10 @@ func (r *ExitRow) connections(kind Kind) []Route {
 }
 
 // to is a destination of what came for the row.
-func (r *ExitRow) to(d route.Destination, kind Kind) To {
-	reach := r.Bound.Ends[d.Host]
+func (r *ExitRow) to(d route.Destination, kind Kind) WeightedDestination {
+	reach := r.UserRoutes.Ends[d.Host]
 	by := Route{By: r.by().Key, Revision: r.by().Revision}
-	t := To{Reach: &reach, Subset: d.Subset}
+	t := WeightedDestination{ReachedDestination: &reach, Subset: d.Subset}
 	svc := reach.Service
 	if svc == nil {
 		return t.close(by, d, "does not leave by this egress gateway", "register it outside of the mesh, visibly for the VirtualService's namespace, and let it leave by the same gateway")
@@ -242,9 +242,9 @@ func withBound(choices []Choice) []Choice {
 }
 
 // following is the row as clients have it that follow other VirtualServices.
-func (r *ExitRow) following(b *Bound) *ExitRow {
+func (r *ExitRow) following(b *GatewayRoutes) *ExitRow {
 	row := *r
-	row.Bound = b
+	row.UserRoutes = b
 	return &row
 }
 
@@ -259,10 +259,10 @@ func (r *ExitRow) For(ns string) *ExitRow {
 }
 
 // Secrets are what the ways of its routes need of Secrets.
-func (h *ExitHost) Secrets() (out []registry.Given) {
+func (h *ExitHost) Secrets() (out []registry.GivenCredential) {
 	for _, r := range h.Own {
 		out = append(out, r.Far.Secrets()...)
-		for _, b := range r.Bound {
+		for _, b := range r.UserRoutes {
 			for _, name := range slices.Sorted(maps.Keys(b.Ends)) {
 				out = append(out, b.Ends[name].Wrapped.Secrets()...)
 			}

@@ -8,9 +8,9 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// Listed is what routes of the Gateway API lead at a registration's port, of all that are attached to listeners for it, in their order. What
+// AttachedRoutes is what routes of the Gateway API lead at a registration's port, of all that are attached to listeners for it, in their order. What
 // none of them means is turned away: nothing leaves there but by them.
-type Listed struct {
+type AttachedRoutes struct {
 	HTTP []route.HTTP
 	TLS  []route.L4
 	By   config.Key // the oldest of them
@@ -18,13 +18,13 @@ type Listed struct {
 }
 
 // listed finds what routes of the registration's own namespace lead, by ports. Those that a route registers are among them in any case.
-func (e Exit) listed(svc *registry.Service) (out map[uint32]Listed, by []*registry.VirtualService) {
+func (e Exit) listed(svc *registry.Service) (out map[uint32]AttachedRoutes, by []*registry.VirtualService) {
 	for _, p := range svc.Ports {
 		if svc.ByRoute(p) {
 			if out == nil {
-				out = map[uint32]Listed{}
+				out = map[uint32]AttachedRoutes{}
 			}
-			out[p.Number] = Listed{By: svc.SourceOf(p), Of: svc.RevisionOf(p)}
+			out[p.Number] = AttachedRoutes{By: svc.SourceOf(p), Of: svc.RevisionOf(p)}
 		}
 	}
 	for _, v := range e.snap.EgressRoutes(svc, e.gateway) {
@@ -34,7 +34,7 @@ func (e Exit) listed(svc *registry.Service) (out map[uint32]Listed, by []*regist
 				continue
 			}
 			if out == nil {
-				out = map[uint32]Listed{}
+				out = map[uint32]AttachedRoutes{}
 			}
 			at, known := out[l.Port]
 			if !known || len(at.HTTP)+len(at.TLS) == 0 {
@@ -57,9 +57,9 @@ func (e Exit) listed(svc *registry.Service) (out map[uint32]Listed, by []*regist
 }
 
 // named are the ports of a host that routes of the Gateway API lead to, and whether TLS of apps goes to one.
-func (b *Bound) named(host string) (ports []uint32, tls func(uint32) bool) {
+func (b *GatewayRoutes) named(host string) (ports []uint32, tls func(uint32) bool) {
 	passed := map[uint32]bool{}
-	for _, at := range b.Listed {
+	for _, at := range b.Attached {
 		for _, h := range at.HTTP {
 			for _, d := range h.Destinations {
 				if d.Host == host {
@@ -89,24 +89,24 @@ const httpsPort = 443
 
 // follows are the routes of requests to a port of the row; listed says that they are all that leaves there.
 func (r *ExitRow) follows() (http []route.HTTP, listed bool) {
-	if r.Bound == nil {
+	if r.UserRoutes == nil {
 		return nil, r.Service.ByRoute(r.Port)
 	}
-	at, listed := r.Bound.Listed[r.Port.Number]
-	if r.Bound.Client != "" && len(r.Bound.HTTP) > 0 {
-		return r.Bound.HTTP, listed // clients' own come before what all follow
+	at, listed := r.UserRoutes.Attached[r.Port.Number]
+	if r.UserRoutes.Client != "" && len(r.UserRoutes.HTTP) > 0 {
+		return r.UserRoutes.HTTP, listed // clients' own come before what all follow
 	}
-	return route.Join(r.Bound.HTTP, at.HTTP), listed
+	return route.Join(r.UserRoutes.HTTP, at.HTTP), listed
 }
 
 // by is the object that a row's routes are written in, where they are several the oldest.
 func (r *ExitRow) by() *registry.VirtualService {
-	if r.Bound != nil {
-		if at, listed := r.Bound.Listed[r.Port.Number]; listed && len(r.Bound.HTTP)+len(r.Bound.TLS)+len(r.Bound.TCP) == 0 {
+	if r.UserRoutes != nil {
+		if at, listed := r.UserRoutes.Attached[r.Port.Number]; listed && len(r.UserRoutes.HTTP)+len(r.UserRoutes.TLS)+len(r.UserRoutes.TCP) == 0 {
 			return &registry.VirtualService{Key: at.By, Revision: at.Of}
 		}
-		if len(r.Bound.By) > 0 {
-			return r.Bound.By[0]
+		if len(r.UserRoutes.By) > 0 {
+			return r.UserRoutes.By[0]
 		}
 	}
 	return &registry.VirtualService{Key: r.Service.SourceOf(r.Port), Revision: r.Service.RevisionOf(r.Port)}

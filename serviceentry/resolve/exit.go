@@ -11,24 +11,24 @@ import (
 type Exit struct {
 	snap    *registry.Snapshot
 	gateway registry.Ref // zero at a forward proxy
-	place   registry.Place
-	near    registry.Near
+	place   registry.Connector
+	near    registry.ClientLocation
 }
 
 // At is the exit where that is.
-func (e Exit) At(near registry.Near) Exit {
+func (e Exit) At(near registry.ClientLocation) Exit {
 	e.near = near
 	return e
 }
 
 // GatewayOf is the exit that a Service's pods are; of the zero Ref nothing leaves.
-func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretsAt) Exit {
-	return Exit{snap: s, gateway: ref, place: registry.Place{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
+func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretAccess) Exit {
+	return Exit{snap: s, gateway: ref, place: registry.Connector{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
 }
 
 // ForwardProxy is that of `sallyport up`. It acts for a namespace, whoever its client is.
-func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretsAt) Exit {
-	return Exit{snap: s, place: registry.Place{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
+func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretAccess) Exit {
+	return Exit{snap: s, place: registry.Connector{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
 }
 
 // verified says whether clients prove who they are.
@@ -40,18 +40,18 @@ type ExitHost struct {
 	// the longest first, where not all of them are of one namespace.
 	Own      []Registration
 	Patterns [][]Registration
-	Verified bool          // clients show certificates of the mesh
-	Connect  time.Duration // the mesh's connectTimeout
-	Root     string        // namespace
-	Near     registry.Near // from where it is connected to
+	Verified bool                    // clients show certificates of the mesh
+	Connect  time.Duration           // the mesh's connectTimeout
+	Root     string                  // namespace
+	Near     registry.ClientLocation // from where it is connected to
 }
 
 // Registration is one of a host, with the DestinationRule that an exit follows for it and what it does about its far end.
 type Registration struct {
-	Service *registry.Service
-	Rule    *registry.DestinationRule
-	Far     registry.FarEnd
-	Bound   []Bound // what users' VirtualServices make of it there
+	Service    *registry.Service
+	Rule       *registry.DestinationRule
+	Far        registry.FarEnd
+	UserRoutes []GatewayRoutes // what users' VirtualServices make of it there
 }
 
 // Host gathers what counts for a host; false where none of its registrations leaves here.
@@ -60,12 +60,12 @@ func (e Exit) Host(host string) (ExitHost, bool) {
 	if len(own) == 0 {
 		return ExitHost{}, false
 	}
-	var ends []registry.End
+	var ends []registry.ServiceAndRule
 	for _, r := range own {
-		ends = append(ends, registry.End{Service: r.Service, Rule: r.Rule})
-		for _, b := range r.Bound {
+		ends = append(ends, registry.ServiceAndRule{Service: r.Service, Rule: r.Rule})
+		for _, b := range r.UserRoutes {
 			for _, to := range b.Ends {
-				ends = append(ends, registry.End{Service: to.Service, Rule: to.Rule})
+				ends = append(ends, registry.ServiceAndRule{Service: to.Service, Rule: to.Rule})
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (e Exit) registrations(list []*registry.Service) []Registration {
 
 func (e Exit) registration(svc *registry.Service) Registration {
 	r := e.plain(svc)
-	r.Bound = e.bound(svc)
+	r.UserRoutes = e.bound(svc)
 	return r
 }
 

@@ -35,10 +35,10 @@ type ExitRow struct {
 	Audience []string
 	// First says that it is the host's first: the others are told apart by their namespace.
 	First bool
-	// Bound is what the row's clients follow of users' VirtualServices; nil where there are none for them.
-	Bound *Bound
+	// UserRoutes is what the row's clients follow of users' VirtualServices; nil where there are none for them.
+	UserRoutes *GatewayRoutes
 
-	bounds   []Bound
+	bounds   []GatewayRoutes
 	verified bool
 }
 
@@ -95,9 +95,9 @@ func rowsAt(list []Registration, number uint32, verified bool) (rows []*ExitRow)
 func rowOf(reg Registration, port registry.Port, all []Registration, verified, first bool) *ExitRow {
 	row := &ExitRow{Registration: reg, Port: port, Audience: audience(all, reg.Service.Namespace, port.Number), First: first, verified: verified}
 	row.TLS, row.Port.TargetPort = registry.Origination(reg.Service, port, reg.Rule)
-	row.bounds = reg.Bound
-	if len(reg.Bound) > 0 && reg.Bound[0].Client == "" {
-		row.Bound = &reg.Bound[0]
+	row.bounds = reg.UserRoutes
+	if len(reg.UserRoutes) > 0 && reg.UserRoutes[0].Client == "" {
+		row.UserRoutes = &reg.UserRoutes[0]
 	}
 	return row
 }
@@ -192,7 +192,7 @@ func (r *ExitRow) LetsIn(ns string) bool {
 }
 
 // Closed is why nothing is sent; false where something is.
-func (r *ExitRow) Closed() (registry.Closed, bool) {
+func (r *ExitRow) Closed() (registry.ClosedPort, bool) {
 	c, closed := r.Far.Closed[r.Port.Number]
 	return c, closed
 }
@@ -209,7 +209,7 @@ func (r *ExitRow) Routes() []Route {
 	routes := r.routes()
 	for i := range routes {
 		routes[i].Audience = r.audienceOf(routes[i].To)
-		if routes[i].Does != Close && routes[i].By == (config.Key{}) {
+		if routes[i].Action != Close && routes[i].By == (config.Key{}) {
 			routes[i].By, routes[i].Revision = r.Service.SourceOf(r.Port), r.Service.RevisionOf(r.Port)
 		}
 	}
@@ -220,7 +220,7 @@ func (r *ExitRow) routes() []Route {
 	if c, closed := r.Closed(); closed {
 		return closedRoutes(c)
 	}
-	wrong := Route{For: Connections, Does: WrongProtocol}
+	wrong := Route{For: Connections, Action: WrongProtocol}
 	switch {
 	case r.Port.Protocol.IsHTTP() && !r.led():
 		return []Route{wrong, {For: Requests}}
@@ -231,7 +231,7 @@ func (r *ExitRow) routes() []Route {
 		for _, p := range r.Far.Dialled {
 			out = append(out, Route{For: Connections, Dialled: p})
 		}
-		return append(out, Route{For: Connections, Does: WrongAddress}, Route{For: Requests})
+		return append(out, Route{For: Connections, Action: WrongAddress}, Route{For: Requests})
 	case r.Port.Protocol == registry.TCP && (!r.Service.Wildcard() || !r.verified):
 		if user := r.connections(Connections); user != nil {
 			return append(user, asRequests(user)...)
@@ -241,14 +241,14 @@ func (r *ExitRow) routes() []Route {
 		return []Route{{For: TLSConnections}, wrong, {For: Requests}}
 	default:
 		if user := r.connections(TLSConnections); user != nil {
-			return append(user, wrong, Route{For: Requests, Does: WrongProtocol})
+			return append(user, wrong, Route{For: Requests, Action: WrongProtocol})
 		}
-		return []Route{{For: TLSConnections}, wrong, {For: Requests, Does: WrongProtocol}}
+		return []Route{{For: TLSConnections}, wrong, {For: Requests, Action: WrongProtocol}}
 	}
 }
 
 // audienceOf is who may take a route: who may use the row, and each host that the route leads to.
-func (r *ExitRow) audienceOf(to []To) []string {
+func (r *ExitRow) audienceOf(to []WeightedDestination) []string {
 	out := r.Audience
 	for _, t := range to {
 		if t.Row == nil || t.Row.Audience == nil || t.Service.Source == r.Service.Source {

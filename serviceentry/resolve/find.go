@@ -18,7 +18,7 @@ import (
 // Find gives the registration that a destination leads to, and what the workload's proxy sees of it: by name where the protocol
 // shows one and the proxy reads it, by address otherwise. nil where nobody registered it; a registration without the port is what
 // holds a name that then is nobody's.
-func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
+func (a Sidecar) Find(d Destination) (*registry.Service, Attempt) {
 	seen := a.shown(d)
 	svc, x := a.lookUp(seen)
 	x.Request, x.Hello = RequestOf(d, x), helloOf(d)
@@ -32,7 +32,7 @@ func (a Sidecar) Find(d Destination) (*registry.Service, Shown) {
 }
 
 // RequestOf is the request, or the connection, that a destination stands for: GET, where nothing else is said.
-func RequestOf(d Destination, x Shown) route.Request {
+func RequestOf(d Destination, x Attempt) route.Request {
 	r := route.Request{Method: cmp.Or(d.Method, "GET"), Scheme: "http", Authority: d.Host, Path: cmp.Or(d.Path, "/"), Headers: d.Headers, SNI: x.Name, Dialled: x.Address, Unknown: d.Unknown}
 	if d.Port != 80 && x.Kind == Requests {
 		r.Authority = net.JoinHostPort(d.Host, strconv.FormatUint(uint64(d.Port), 10))
@@ -40,31 +40,31 @@ func RequestOf(d Destination, x Shown) route.Request {
 	return r
 }
 
-func (a Sidecar) lookUp(d Destination) (*registry.Service, Shown) {
+func (a Sidecar) lookUp(d Destination) (*registry.Service, Attempt) {
 	ip, literal := a.address(d)
 	switch {
 	case d.Scheme == TCP || a.unread(ip, d.Port):
-		return a.byAddress(ip, d.Port), Shown{Kind: Connections, Address: ip}
+		return a.byAddress(ip, d.Port), Attempt{Kind: Connections, Address: ip}
 	case d.Scheme == HTTP && literal:
-		return a.byAddress(ip, d.Port), Shown{Kind: Requests, Name: d.Host}
+		return a.byAddress(ip, d.Port), Attempt{Kind: Requests, Name: d.Host}
 	case d.Scheme == HTTP:
-		return a.byName(d), Shown{Kind: Requests, Name: d.Host}
+		return a.byName(d), Attempt{Kind: Requests, Name: d.Host}
 	case literal: // TLS to an address sends no name
-		return a.byAddressTLS(ip, d.Port), Shown{Kind: TLSConnections, Again: true, Address: ip}
+		return a.byAddressTLS(ip, d.Port), Attempt{Kind: TLSConnections, Again: true, Address: ip}
 	}
 	named := a.byName(d)
 	if has(named, d.Port) {
-		return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+		return named, Attempt{Kind: TLSConnections, Name: d.Host, Address: ip}
 	}
 	if svc := a.byAddressTLS(ip, d.Port); svc != nil {
-		return svc, Shown{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
+		return svc, Attempt{Kind: TLSConnections, Name: d.Host, Again: true, Address: ip}
 	}
-	return named, Shown{Kind: TLSConnections, Name: d.Host, Address: ip}
+	return named, Attempt{Kind: TLSConnections, Name: d.Host, Address: ip}
 }
 
 // helloOf is what a destination's TLS begins with. TLS to an address sends no name.
-func helloOf(d Destination) Hello {
-	h := Hello{TLS: d.Scheme.IsTLS()}
+func helloOf(d Destination) ClientHello {
+	h := ClientHello{TLS: d.Scheme.IsTLS()}
 	if _, is := host.Addr(d.Host); h.TLS && !is {
 		h.Name = d.Host
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -19,8 +19,8 @@ type Governed struct {
 	Accounts []Account
 	Others   Subject
 
-	level  permit.Level // what it was made from
-	people []registry.Person
+	level  egresspolicy.Level // what it was made from
+	people []registry.LabeledWorkload
 	alone  bool
 }
 
@@ -33,34 +33,34 @@ type Account struct {
 // Subject is workloads that are told apart by their addresses, if by anything.
 type Subject struct {
 	// At are the addresses that are known, in order, each with the policies that select the workload there.
-	At []At
+	At []WorkloadAddress
 	// Level is for all other addresses. Where labels decide, those are nobody's that is known, and Unknown says that they are closed.
-	Level   permit.Level
+	Level   egresspolicy.Level
 	Unknown bool
 
-	by *permit.Policy // for whose sake
+	by *egresspolicy.Policy // for whose sake
 }
 
-// At is a workload's address.
-type At struct {
+// WorkloadAddress is a workload's address.
+type WorkloadAddress struct {
 	Address netip.Addr
-	Level   permit.Level
+	Level   egresspolicy.Level
 }
 
 // Alone is for one workload, which a level selects whole.
-func Alone(level permit.Level) Governed {
+func Alone(level egresspolicy.Level) Governed {
 	return Governed{Others: Subject{Level: level}, level: level, alone: true}
 }
 
 // Govern tells the workloads of a namespace apart for a level.
-func Govern(level permit.Level, people []registry.Person) Governed {
-	named := map[string][]registry.Person{}
+func Govern(level egresspolicy.Level, people []registry.LabeledWorkload) Governed {
+	named := map[string][]registry.LabeledWorkload{}
 	for _, p := range level {
 		for _, account := range p.Accounts {
 			named[account] = nil
 		}
 	}
-	if slices.ContainsFunc(level, (*permit.Policy).ByLabels) {
+	if slices.ContainsFunc(level, (*egresspolicy.Policy).ByLabels) {
 		for _, p := range people {
 			named[p.Account] = append(named[p.Account], p)
 		}
@@ -74,12 +74,12 @@ func Govern(level permit.Level, people []registry.Person) Governed {
 }
 
 // subject tells an account's workloads apart.
-func subject(level permit.Level, account string, people []registry.Person) Subject {
+func subject(level egresspolicy.Level, account string, people []registry.LabeledWorkload) Subject {
 	by := decidingByLabels(level, account)
 	if by == nil {
 		return Subject{Level: level.Selecting(account, nil)}
 	}
-	levels, several := map[netip.Addr]permit.Level{}, map[netip.Addr]bool{}
+	levels, several := map[netip.Addr]egresspolicy.Level{}, map[netip.Addr]bool{}
 	for _, p := range people {
 		selected := level.Selecting(account, p.Labels)
 		for _, at := range p.Addresses {
@@ -92,15 +92,15 @@ func subject(level permit.Level, account string, people []registry.Person) Subje
 	s := Subject{Level: level.Selecting(account, nil), Unknown: true, by: by}
 	for at, selected := range levels {
 		if !several[at] {
-			s.At = append(s.At, At{at, selected})
+			s.At = append(s.At, WorkloadAddress{at, selected})
 		}
 	}
-	slices.SortFunc(s.At, func(a, b At) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(s.At, func(a, b WorkloadAddress) int { return a.Address.Compare(b.Address) })
 	return s
 }
 
 // decidingByLabels is the first policy that selects some of an account's workloads by labels; nil without one.
-func decidingByLabels(level permit.Level, account string) *permit.Policy {
+func decidingByLabels(level egresspolicy.Level, account string) *egresspolicy.Policy {
 	for _, p := range level {
 		if p.ByLabels() && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) {
 			return p
@@ -110,7 +110,7 @@ func decidingByLabels(level permit.Level, account string) *permit.Policy {
 }
 
 // By is the policy for whose sake unknown addresses are closed.
-func (s *Subject) By() *permit.Policy { return s.by }
+func (s *Subject) By() *egresspolicy.Policy { return s.by }
 
 // Enforced is the same without policies that are observed only: those tell nobody apart.
 func (g Governed) Enforced() Governed {
@@ -128,19 +128,19 @@ func (g Governed) Enforced() Governed {
 func (g Governed) Observes() bool { return g.level.Observes() }
 
 // Empty says that nobody is governed.
-func (g Governed) Empty() bool { return !g.any(func(*permit.Policy) bool { return true }) }
+func (g Governed) Empty() bool { return !g.any(func(*egresspolicy.Policy) bool { return true }) }
 
 // any says whether a policy in it is so.
-func (g Governed) any(is func(*permit.Policy) bool) bool {
+func (g Governed) any(is func(*egresspolicy.Policy) bool) bool {
 	if g.Others.any(is) {
 		return true
 	}
 	return slices.ContainsFunc(g.Accounts, func(a Account) bool { return a.any(is) })
 }
 
-func (s Subject) any(is func(*permit.Policy) bool) bool {
+func (s Subject) any(is func(*egresspolicy.Policy) bool) bool {
 	return slices.ContainsFunc(s.Level, is) || s.Unknown && is(s.by) ||
-		slices.ContainsFunc(s.At, func(a At) bool { return slices.ContainsFunc(a.Level, is) })
+		slices.ContainsFunc(s.At, func(a WorkloadAddress) bool { return slices.ContainsFunc(a.Level, is) })
 }
 
 // RootLevels are the root namespace's policies as gateways keep them.
@@ -154,11 +154,11 @@ type RootLevels struct {
 // RootLevel is a level, for one namespace where that is said, else for all that have it.
 type RootLevel struct {
 	Namespace string
-	level     permit.Level
-	people    []registry.Person
+	level     egresspolicy.Level
+	people    []registry.LabeledWorkload
 }
 
-// About is the level as far as it may decide about some hosts (permit.Level).
+// About is the level as far as it may decide about some hosts (egresspolicy.Level).
 func (l RootLevel) About(hosts []string) RootLevel {
 	l.level = l.level.About(hosts)
 	return l
@@ -171,7 +171,7 @@ func (l RootLevel) Governed() Governed { return Govern(l.level, l.people) }
 func Root(s *registry.Snapshot) RootLevels {
 	out := RootLevels{Of: map[string]string{}, Levels: map[string]RootLevel{}}
 	all := s.Policies(s.Mesh.RootNamespace)
-	var mesh permit.Level
+	var mesh egresspolicy.Level
 	for _, p := range all {
 		if p.Namespaces == nil {
 			mesh = append(mesh, p)
@@ -184,9 +184,9 @@ func Root(s *registry.Snapshot) RootLevels {
 	for _, ns := range apart(s, all) {
 		level, name := s.RootPolicies(ns), ""
 		switch {
-		case len(level) == 0 && len(mesh) == 0 || len(level) == len(mesh) && !slices.ContainsFunc(level, (*permit.Policy).ByLabels):
+		case len(level) == 0 && len(mesh) == 0 || len(level) == len(mesh) && !slices.ContainsFunc(level, (*egresspolicy.Policy).ByLabels):
 			continue
-		case slices.ContainsFunc(level, (*permit.Policy).ByLabels):
+		case slices.ContainsFunc(level, (*egresspolicy.Policy).ByLabels):
 			name = "root/" + ns
 			out.Levels[name] = RootLevel{ns, level, s.People(ns)}
 		default:
@@ -199,7 +199,7 @@ func Root(s *registry.Snapshot) RootLevels {
 }
 
 // apart are the namespaces for which not just the policies for all count.
-func apart(s *registry.Snapshot, all permit.Level) []string {
+func apart(s *registry.Snapshot, all egresspolicy.Level) []string {
 	var out []string
 	for _, p := range all {
 		if p.Namespaces != nil {
@@ -218,7 +218,7 @@ func apart(s *registry.Snapshot, all permit.Level) []string {
 	return slices.Compact(out)
 }
 
-func names(level permit.Level) string {
+func names(level egresspolicy.Level) string {
 	var out []string
 	for _, p := range level {
 		out = append(out, p.Key.Name)

@@ -30,48 +30,48 @@ func (in Inbound) own(port uint32) bool {
 	return !in.Alone && slices.Contains(registry.AgentPorts, port)
 }
 
-// Shows is how a connection that comes begins.
-type Shows uint8
+// Transport is how a connection that comes begins.
+type Transport uint8
 
 // The ways.
 const (
-	ShowsPlain  Shows = iota // without TLS
-	ShowsMutual              // with TLS whose ALPN says that it is the mesh's
-	ShowsTLS                 // with other TLS, which is the app's own
+	TransportPlain     Transport = iota // without TLS
+	TransportMutualTLS                  // with TLS whose ALPN says that it is the mesh's
+	TransportTLS                        // with other TLS, which is the app's own
 )
 
-// Let is what happens to it.
-type Let uint8
+// InboundAction is what happens to it.
+type InboundAction uint8
 
 // The ways.
 const (
-	LetNothing  Let = iota // it is closed
-	LetBytes               // its bytes go to the app
-	LetRequests            // its requests do, one by one
-	EndMutual              // its TLS ends here, after the client has shown who it is; then as with ShowsPlain, whatever the mode
+	CloseConnection    InboundAction = iota // it is closed
+	ProxyBytes                              // its bytes go to the app
+	ProxyRequests                           // its requests do, one by one
+	TerminateMutualTLS                      // its TLS ends here, after the client has shown who it is; then as with ShowsPlain, whatever the mode
 )
 
-// Lets says what happens to a connection to one of the pod's own ports.
-func (in Inbound) Lets(port uint32, shows Shows) Let {
+// Action says what happens to a connection to one of the pod's own ports.
+func (in Inbound) Action(port uint32, shows Transport) InboundAction {
 	if in.own(port) {
-		return LetBytes
+		return ProxyBytes
 	}
 	p := in.port(port)
 	switch {
-	case shows == ShowsMutual && p.Mode != registry.Disable:
-		return EndMutual
+	case shows == TransportMutualTLS && p.Mode != registry.Disable:
+		return TerminateMutualTLS
 	case p.Mode == registry.Strict:
-		return LetNothing
+		return CloseConnection
 	default:
 		return p.inside(shows)
 	}
 }
 
-// Led says whether something leads to one of the pod's own ports, so that it has a cluster of its own.
-func (in Inbound) Led(port uint32) bool { return !in.Alone && in.port(port).Led }
+// HasCluster says whether something leads to one of the pod's own ports, so that it has a cluster of its own.
+func (in Inbound) HasCluster(port uint32) bool { return !in.Alone && in.port(port).Led }
 
 // Inside says what happens to what a client of the mesh sends in its TLS.
-func (in Inbound) Inside(port uint32) Let { return in.port(port).inside(ShowsPlain) }
+func (in Inbound) Inside(port uint32) InboundAction { return in.port(port).inside(TransportPlain) }
 
 func (in Inbound) port(number uint32) inboundPort {
 	if i := slices.IndexFunc(in.Ports, func(p registry.InboundPort) bool { return p.Number == number }); i >= 0 {
@@ -84,14 +84,14 @@ type inboundPort registry.InboundPort
 
 // inside is what happens where the mode does not ask for more. Where requests are read nothing else gets past whoever reads them, in TLS of its own
 // neither.
-func (p inboundPort) inside(shows Shows) Let {
+func (p inboundPort) inside(shows Transport) InboundAction {
 	switch {
 	case !p.HTTP:
-		return LetBytes
-	case shows == ShowsPlain:
-		return LetRequests
+		return ProxyBytes
+	case shows == TransportPlain:
+		return ProxyRequests
 	default:
-		return LetNothing
+		return CloseConnection
 	}
 }
 

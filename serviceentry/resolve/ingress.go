@@ -15,17 +15,17 @@ import (
 type Ingress struct {
 	registry.Ingress
 	snap    *registry.Snapshot
-	secrets registry.SecretsAt
-	near    registry.Near
+	secrets registry.SecretAccess
+	near    registry.ClientLocation
 }
 
 // IngressOf is the one that pods are.
-func IngressOf(s *registry.Snapshot, who registry.Ingress, secrets registry.SecretsAt) Ingress {
+func IngressOf(s *registry.Snapshot, who registry.Ingress, secrets registry.SecretAccess) Ingress {
 	return Ingress{Ingress: who, snap: s, secrets: secrets}
 }
 
 // At is the gateway where that is.
-func (a Ingress) At(near registry.Near) Ingress {
+func (a Ingress) At(near registry.ClientLocation) Ingress {
 	a.near = near
 	return a
 }
@@ -40,8 +40,8 @@ type IngressServer struct {
 	Hosts    []string     // that clients name: exact ones and patterns, "*" for all
 	Table    IngressTable // that says what happens
 	TLS      *registry.ServerTLS
-	Given    []registry.Given // what it needs of Secrets; the first ones are its certificates
-	Roots    *registry.Given  // who clients may be
+	Given    []registry.GivenCredential // what it needs of Secrets; the first ones are its certificates
+	Roots    *registry.GivenCredential  // who clients may be
 	// Closed is why nothing comes in there, though it is opened; "" where something does.
 	Closed string
 }
@@ -95,7 +95,7 @@ func (a Ingress) give(s *IngressServer) string {
 		case len(c.Key) == 0:
 			return fmt.Sprintf("Secret %s/%s holds no certificate with a key", ref.Namespace, ref.Name)
 		}
-		s.Given = append(s.Given, registry.Given{Ref: ref, Pair: true})
+		s.Given = append(s.Given, registry.GivenCredential{Ref: ref, Pair: true})
 	}
 	if s.TLS.Clients == registry.NoneAsked {
 		return ""
@@ -115,7 +115,7 @@ func (a Ingress) give(s *IngressServer) string {
 	case len(c.Roots) == 0:
 		return fmt.Sprintf("Secret %s/%s holds no ca.crt, which says who clients may be", ref.Namespace, ref.Name)
 	}
-	s.Roots = &registry.Given{Ref: ref, Roots: true}
+	s.Roots = &registry.GivenCredential{Ref: ref, Roots: true}
 	return ""
 }
 

@@ -16,17 +16,17 @@ import (
 
 // end finds a destination of a VirtualService as the gateway reaches it: a host of the mesh that both the VirtualService's namespace and
 // the gateway's see, and never a gateway, nor the control plane.
-func (a Ingress) end(v *registry.VirtualService, host string) IngressEnd {
+func (a Ingress) end(v *registry.VirtualService, host string) IngressDestination {
 	svc := a.snap.Visible(host, a.Namespace, nil)
 	theirs := a.snap.Visible(host, v.Key.Namespace, nil)
 	if svc == nil || theirs == nil || svc.Source != theirs.Source {
-		return IngressEnd{Closed: "is no host that namespaces " + v.Key.Namespace + " and " + a.Namespace + " both see", Fix: "name a Service, or export it to both"}
+		return IngressDestination{Closed: "is no host that namespaces " + v.Key.Namespace + " and " + a.Namespace + " both see", Fix: "name a Service, or export it to both"}
 	}
 	if why, fix := a.unfit(svc); why != "" {
-		return IngressEnd{Closed: why, Fix: fix}
+		return IngressDestination{Closed: why, Fix: fix}
 	}
 	r, _ := a.reach(svc)
-	return IngressEnd{Reach: r}
+	return IngressDestination{ReachedDestination: r}
 }
 
 // unfit says why an ingress gateway does not lead to a registration, and what to do.
@@ -48,29 +48,29 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 }
 
 // reach is how the gateway reaches a Service: by its waypoint, which is nil of one without, or straight.
-func (a Ingress) reach(svc *registry.Service) (Reach, *Front) {
+func (a Ingress) reach(svc *registry.Service) (ReachedDestination, *WaypointHop) {
 	if front, why := a.front(svc); front != nil {
-		r := Reach{Service: svc, Fronted: true}
+		r := ReachedDestination{Service: svc, Fronted: true}
 		if why != nil {
 			r.Far.Closed = closed(svc, *why)
 		}
 		return r, front
 	}
-	r := Reach{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
-	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Place{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
+	r := ReachedDestination{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
+	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Connector{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
 	return r, nil
 }
 
 // front is the waypoint by which the gateway goes to a Service that asks for it, nil without one, and why nothing goes there, where nothing does. What rules
 // say of the Service counts there then, and not here.
-func (a Ingress) front(svc *registry.Service) (*Front, *registry.Closed) {
+func (a Ingress) front(svc *registry.Service) (*WaypointHop, *registry.ClosedPort) {
 	use, has := a.snap.IngressWaypoint(svc)
 	if !has {
 		return nil, nil
 	}
 	front, why := frontBy(a.snap, a.near, svc, use)
 	if why == nil && a.secrets == registry.NoSecrets {
-		why = &registry.Closed{By: svc.Source, Revision: svc.Revision, Why: "the waypoint " + use.Gateway.String() + " takes mutual TLS, and this gateway came without proof of who it is", Fix: "let the gateway's agent connect to the control plane by TLS"}
+		why = &registry.ClosedPort{By: svc.Source, Revision: svc.Revision, Why: "the waypoint " + use.Gateway.String() + " takes mutual TLS, and this gateway came without proof of who it is", Fix: "let the gateway's agent connect to the control plane by TLS"}
 	}
 	return front, why
 }
@@ -85,10 +85,10 @@ func (a Ingress) shows() *registry.ShownCertificate {
 }
 
 // to is a destination of what came for the row.
-func (r *IngressRow) to(d route.Destination, kind Kind) To {
+func (r *IngressRow) to(d route.Destination, kind Kind) WeightedDestination {
 	end := r.Ends[d.Host]
 	by := Route{By: r.By[0].Key, Revision: r.By[0].Revision}
-	t := To{Reach: &end.Reach, Subset: d.Subset}
+	t := WeightedDestination{ReachedDestination: &end.ReachedDestination, Subset: d.Subset}
 	svc := end.Service
 	if svc == nil {
 		if d.Host == "" {
@@ -128,7 +128,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) To {
 }
 
 // toFronted is a destination that is reached through its waypoint, which reads what comes as the port is named.
-func (r *IngressRow) toFronted(t To, by Route, d route.Destination, number uint32, kind Kind) To {
+func (r *IngressRow) toFronted(t WeightedDestination, by Route, d route.Destination, number uint32, kind Kind) WeightedDestination {
 	port, ok := t.Service.Port(number)
 	switch {
 	case r.Serves == registry.ServesDatagrams:
@@ -148,16 +148,16 @@ func (r *IngressRow) toFronted(t To, by Route, d route.Destination, number uint3
 }
 
 // toDatagrams is a destination of what came by UDP. Nobody says there who it is, and it is in no TLS.
-func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uint32) To {
+func (r *IngressRow) toDatagrams(t WeightedDestination, by Route, d route.Destination, number uint32) WeightedDestination {
 	if ns, name, policed := strings.Cut(r.Policed, "/"); policed {
-		t.Closed = &registry.Closed{
+		t.Closed = &registry.ClosedPort{
 			By:  config.Key{Kind: config.KindAuthorizationPolicy, Namespace: ns, Name: name},
 			Why: "what comes by UDP cannot be held to an AuthorizationPolicy that is for the gateway", Fix: "give the UDP listener a Gateway of its own, for which there is none",
 		}
 		return t
 	}
 	if r.Unrefusable {
-		t.Closed = &registry.Closed{
+		t.Closed = &registry.ClosedPort{
 			By: by.By, Revision: by.Revision,
 			Why: "what comes by UDP is not refused where there is no room for its records, as sallyport.audit.whenFull: deny wants it", Fix: "take it by TCP, or write whenFull: drop into the mesh settings",
 		}
@@ -180,16 +180,16 @@ func (r *IngressRow) toDatagrams(t To, by Route, d route.Destination, number uin
 
 // IngressTarget is a host of the mesh that an ingress gateway leads to.
 type IngressTarget struct {
-	Reach
+	ReachedDestination
 	MeshTLS
-	Connect time.Duration // the mesh's connectTimeout
-	Near    registry.Near // from where it is connected to
+	Connect time.Duration           // the mesh's connectTimeout
+	Near    registry.ClientLocation // from where it is connected to
 	// Untouched says that TLS which passes may be led there.
 	Untouched bool
-	// Datagrams says that what comes by UDP may be led there.
-	Datagrams bool
-	Front     *Front // the waypoint that it is reached through; nil without one
-	// Refused are addresses that the gateway does not connect to: its own pods', the mesh's other doors'.
+	// UDP says that what comes by UDP may be led there.
+	UDP   bool
+	Front *WaypointHop // the waypoint that it is reached through; nil without one
+	// Refused are addresses that the gateway does not connect to: its own pods', the mesh's other reserved ones.
 	Refused []netip.Addr
 }
 
@@ -209,8 +209,8 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 	return a.target(r, front), true
 }
 
-func (a Ingress) target(r Reach, front *Front) IngressTarget {
-	t := IngressTarget{Reach: r, Front: front, Untouched: a.snap.LedUntouched(r.Service.Host), Datagrams: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.End{Service: r.Service, Rule: r.Rule})}
+func (a Ingress) target(r ReachedDestination, front *WaypointHop) IngressTarget {
+	t := IngressTarget{ReachedDestination: r, Front: front, Untouched: a.snap.LedUntouched(r.Service.Host), UDP: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.ServiceAndRule{Service: r.Service, Rule: r.Rule})}
 	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
 		t.MeshTLS = meshTLS(a.snap, r.Service)
 	}
@@ -220,7 +220,7 @@ func (a Ingress) target(r Reach, front *Front) IngressTarget {
 // Refused are the addresses that the gateway does not connect to, whoever writes them into an EndpointSlice.
 func (a Ingress) Refused() []netip.Addr { return a.snap.RefusedAt(a.Ingress) }
 
-// Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's other doors.
+// Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's other reserved addresses.
 func (t *IngressTarget) Connectable(list []registry.Endpoint) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
 		addr, err := netip.ParseAddr(e.Address)

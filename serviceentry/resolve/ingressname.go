@@ -23,7 +23,7 @@ type IngressRow struct {
 	Port   uint32 // as clients know it: the Service's
 	Listen uint32
 	// Datagrams are the Services that a port for UDP leads to.
-	Datagrams []Datagrams
+	Datagrams []UDPService
 	// Policed is the AuthorizationPolicy for which nothing comes in (registry.Ingress).
 	Policed string
 	// Unrefusable says that nothing comes in by UDP, since it could not be refused where records have no room (registry.Snapshot.Unrefusable).
@@ -37,12 +37,12 @@ type IngressRow struct {
 	By    []*registry.VirtualService // in order of age
 	HTTP  []route.HTTP
 	L4    []route.L4
-	Ends  map[string]IngressEnd // by their names
+	Ends  map[string]IngressDestination // by their names
 }
 
-// IngressEnd is a destination as the gateway reaches it.
-type IngressEnd struct {
-	Reach
+// IngressDestination is a destination as the gateway reaches it.
+type IngressDestination struct {
+	ReachedDestination
 	Closed string // why it is not reached
 	Fix    string
 }
@@ -83,8 +83,8 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 	return n, len(n.Rows) > 0
 }
 
-// Datagrams says whether any of it comes by UDP.
-func (n *IngressName) Datagrams() bool {
+// HasUDP says whether any of it comes by UDP.
+func (n *IngressName) HasUDP() bool {
 	return slices.ContainsFunc(n.Rows, func(r IngressRow) bool { return r.Serves == registry.ServesDatagrams })
 }
 
@@ -113,13 +113,13 @@ func (n *IngressName) row(o *registry.OpenedServer) *IngressRow {
 			return &n.Rows[i]
 		}
 	}
-	n.Rows = append(n.Rows, IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressEnd{}})
+	n.Rows = append(n.Rows, IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressDestination{}})
 	return &n.Rows[len(n.Rows)-1]
 }
 
 // add gives the routes of a VirtualService to a server's row. The oldest one's namespace has the name; whoever has a pattern that covers
 // it, and is older still, has it too.
-func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
+func (n *IngressName) add(a Ingress, opened *registry.OpenedPorts, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
 	taken := func(x *registry.VirtualService) bool {
 		return x.Key.Namespace != v.Key.Namespace && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
 			return slices.ContainsFunc(opened.Of(at), func(other *registry.OpenedServer) bool {
@@ -164,7 +164,7 @@ func (n *IngressName) add(a Ingress, opened *registry.Opened, o *registry.Opened
 }
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
-func narrowed(opened *registry.Opened, o *registry.OpenedServer, name string) bool {
+func narrowed(opened *registry.OpenedPorts, o *registry.OpenedServer, name string) bool {
 	if !o.Alone {
 		return false
 	}
@@ -179,7 +179,7 @@ func narrowed(opened *registry.Opened, o *registry.OpenedServer, name string) bo
 }
 
 // alone gives a listener's host a row, that no wider listener's routes are followed for it.
-func (n *IngressName) alone(s *registry.Snapshot, opened *registry.Opened, gateway config.Key) {
+func (n *IngressName) alone(s *registry.Snapshot, opened *registry.OpenedPorts, gateway config.Key) {
 	g := s.Gateway(gateway)
 	if g == nil {
 		return
@@ -213,7 +213,7 @@ func (n *IngressName) order() {
 }
 
 // turnAway says, in the port's other tables of requests inside of TLS, that the name is not theirs.
-func (n *IngressName) turnAway(opened *registry.Opened) {
+func (n *IngressName) turnAway(opened *registry.OpenedPorts) {
 	for i := range slices.Clone(n.Rows) {
 		own := n.Rows[i]
 		if own.Serves.Family() != registry.PassesTLS {
@@ -236,12 +236,12 @@ func (r *IngressRow) Routes() []Route {
 		return nil
 	}
 	if r.Serves.ReadsRequests() {
-		return orUnrouted(userRequests(r.HTTP, r.By[0], func(d route.Destination) To { return r.to(d, Requests) }), len(r.HTTP), Requests, r.By[0])
+		return orUnrouted(userRequests(r.HTTP, r.By[0], func(d route.Destination) WeightedDestination { return r.to(d, Requests) }), len(r.HTTP), Requests, r.By[0])
 	}
 	if len(r.L4) == 0 {
 		return orUnrouted(nil, 0, Connections, r.By[0])
 	}
-	return userConnections(r.L4, r.By[0], Anyhow, func(d route.Destination) To { return r.to(d, Connections) })
+	return userConnections(r.L4, r.By[0], Anyhow, func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
 }
 
 // orUnrouted is for a VirtualService none of whose routes counts here: there is no host of its own that would be reached.
@@ -249,5 +249,5 @@ func orUnrouted(routes []Route, n int, kind Kind, by *registry.VirtualService) [
 	if n > 0 {
 		return routes
 	}
-	return []Route{{For: kind, Does: Unrouted, By: by.Key, Revision: by.Revision}}
+	return []Route{{For: kind, Action: Unrouted, By: by.Key, Revision: by.Revision}}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// Led is what a VirtualService makes of the way from a workload to a host.
-type Led struct {
+// UserRoutes is what a VirtualService makes of the way from a workload to a host.
+type UserRoutes struct {
 	By        *registry.VirtualService
-	Namespace string            // the workload's
-	Selected  registry.Selected // and what selects it
-	Ends      map[string]Reach  // the destinations, by their names
+	Namespace string                        // the workload's
+	Selected  registry.Selected             // and what selects it
+	Ends      map[string]ReachedDestination // the destinations, by their names
 }
 
-// Reach is a destination of a route as a proxy reaches it.
-type Reach struct {
+// ReachedDestination is a destination of a route as a proxy reaches it.
+type ReachedDestination struct {
 	// Service is the registration, which is reached by the gateway in its Exit, or straight; nil: nobody registered it for whoever
 	// wrote the route. Where a route leads to an egress gateway, it is the host that the route is for, by that gateway.
 	Service *registry.Service
@@ -26,17 +26,17 @@ type Reach struct {
 	Rule    *registry.DestinationRule
 	Far     registry.FarEnd
 	// Wrapped is the far end of requests to its ports of TLS, where the proxy speaks that for them.
-	Wrapped   registry.FarEnd
-	Contested bool
-	Gateway   bool // it is an egress gateway's Service, by which the host does not leave
-	Fronted   bool // it is reached through a waypoint
+	Wrapped             registry.FarEnd
+	RegisteredBySeveral bool
+	Gateway             bool // it is an egress gateway's Service, by which the host does not leave
+	Fronted             bool // it is reached through a waypoint
 	// Rows are its own at an exit, by port.
 	Rows map[uint32]*ExitRow
 }
 
-// To is where a share of what takes a route goes.
-type To struct {
-	*Reach
+// WeightedDestination is where a share of what takes a route goes.
+type WeightedDestination struct {
+	*ReachedDestination
 	Weight uint32        // its part of the sum
 	Subset string        // of the destination's endpoints; "" for all
 	Port   registry.Port // at which it is reached
@@ -46,16 +46,16 @@ type To struct {
 	// Untouched says that TLS which comes goes on as it is, though a BackendTLSPolicy, or a DestinationRule, wraps what else goes there.
 	Untouched bool
 	// Closed is why nothing goes there.
-	Closed *registry.Closed
+	Closed *registry.ClosedPort
 }
 
 // led gathers what counts of the VirtualService that leads a workload to a service; nil without one.
-func (a Sidecar) led(svc *registry.Service) *Led {
+func (a Sidecar) led(svc *registry.Service) *UserRoutes {
 	v := a.snap.Routes(svc, a.Namespace, a.selected)
 	if v == nil {
 		return nil
 	}
-	l := &Led{By: v, Namespace: a.Namespace, Selected: a.selected, Ends: map[string]Reach{}}
+	l := &UserRoutes{By: v, Namespace: a.Namespace, Selected: a.selected, Ends: map[string]ReachedDestination{}}
 	for host := range v.Ends() {
 		l.Ends[host] = a.reach(v, svc, host)
 	}
@@ -63,10 +63,10 @@ func (a Sidecar) led(svc *registry.Service) *Led {
 }
 
 // reach finds a destination of a VirtualService as the workload's proxy reaches it.
-func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host string) Reach {
-	to, r := a.Visible(host), Reach{}
+func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host string) ReachedDestination {
+	to, r := a.Visible(host), ReachedDestination{}
 	if ref, ok := kubeOf(host); ok && svc.External && to != nil && a.snap.LeadsBy(v, ref) {
-		to, r.Picked, r.Contested = a.snap.Via(svc, ref), true, true
+		to, r.Picked, r.RegisteredBySeveral = a.snap.Via(svc, ref), true, true
 	}
 	if to == nil {
 		return r
@@ -77,7 +77,7 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 	if to.Exit.IsZero() {
 		r.Wrapped = a.snap.FarEnd(to.Read(), r.Rule, place)
 	}
-	r.Contested = r.Contested || a.Means(to) != ""
+	r.RegisteredBySeveral = r.RegisteredBySeveral || a.Means(to) != ""
 	r.Gateway = to.Source.Kind == config.KindService && a.snap.IsExit(kubeRef(to))
 	return r
 }
@@ -91,7 +91,7 @@ func (h *SidecarHost) requests(out []Route, p registry.Port) []Route {
 		return append(out, Route{For: Requests})
 	}
 	list := route.HTTPAt(h.Led.By.HTTP, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
-	return append(out, userRequests(list, h.Led.By, func(d route.Destination) To { return h.to(d, p, Requests) })...)
+	return append(out, userRequests(list, h.Led.By, func(d route.Destination) WeightedDestination { return h.to(d, p, Requests) })...)
 }
 
 // l4 are the user's routes of connections to a port, as far as they count here.
@@ -107,20 +107,20 @@ func (h *SidecarHost) l4(p registry.Port) []route.L4 {
 }
 
 // connections are the user's routes of connections that are asked for in a way; nil where there are none for the port.
-func (h *SidecarHost) connections(p registry.Port, asked Asked) []Route {
+func (h *SidecarHost) connections(p registry.Port, asked FoundBy) []Route {
 	list := h.l4(p)
 	if len(list) == 0 {
 		return nil
 	}
-	return userConnections(list, h.Led.By, asked, func(d route.Destination) To { return h.to(d, p, Connections) })
+	return userConnections(list, h.Led.By, asked, func(d route.Destination) WeightedDestination { return h.to(d, p, Connections) })
 }
 
 // opaque adds the routes of connections, the user's or the host's own.
-func (h *SidecarHost) opaque(out []Route, p registry.Port, asked Asked) []Route {
+func (h *SidecarHost) opaque(out []Route, p registry.Port, asked FoundBy) []Route {
 	if user := h.connections(p, asked); user != nil {
 		return append(out, user...)
 	}
-	return append(out, Route{For: Connections, Asked: asked})
+	return append(out, Route{For: Connections, FoundBy: asked})
 }
 
 // opaqueRequests adds those of requests to a port of TCP: they go where its connections do.
@@ -150,7 +150,7 @@ func asRequests(routes []Route) []Route {
 
 // userRequests makes the routes of a list. What none of them means is answered so; without any, the host is reached as it is
 // registered.
-func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.Destination) To) []Route {
+func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.Destination) WeightedDestination) []Route {
 	if len(list) == 0 {
 		return []Route{{For: Requests}}
 	}
@@ -167,10 +167,10 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 			r.Mirrors = append(r.Mirrors, to(m.Destination))
 		}
 		if len(h.Destinations) == 0 {
-			r.Does = Answer
+			r.Action = Answer
 		}
 		r.closeIfAll()
-		if h.Held() && r.Does == Close {
+		if h.Held() && r.Action == Close {
 			continue // a session with what is gone begins anew, by the rule's route, which follows
 		}
 		if h.Asks != nil {
@@ -182,16 +182,16 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 		}
 	}
 	if last := out[len(out)-1]; !last.Match.Any() {
-		out = append(out, Route{For: Requests, Does: Unrouted, By: by.Key, Revision: by.Revision})
+		out = append(out, Route{For: Requests, Action: Unrouted, By: by.Key, Revision: by.Revision})
 	}
 	return out
 }
 
 // userConnections is the same for connections.
-func userConnections(list []route.L4, by *registry.VirtualService, asked Asked, to func(route.Destination) To) []Route {
+func userConnections(list []route.L4, by *registry.VirtualService, asked FoundBy, to func(route.Destination) WeightedDestination) []Route {
 	var out []Route
 	for _, l := range list {
-		r := Route{For: Connections, Asked: asked, By: l.From, Revision: l.Revision, Field: l.Field}
+		r := Route{For: Connections, FoundBy: asked, By: l.From, Revision: l.Revision, Field: l.Field}
 		for _, d := range l.Destinations {
 			end := to(d.Destination)
 			end.Weight = d.Weight
@@ -204,34 +204,34 @@ func userConnections(list []route.L4, by *registry.VirtualService, asked Asked, 
 		}
 	}
 	if last := out[len(out)-1]; !last.L4.Any() {
-		out = append(out, Route{For: Connections, Asked: asked, Does: Unrouted, By: by.Key, Revision: by.Revision})
+		out = append(out, Route{For: Connections, FoundBy: asked, Action: Unrouted, By: by.Key, Revision: by.Revision})
 	}
 	return out
 }
 
 // ask has somebody asked first; where nobody can be, the route is closed.
-func (r *Route) ask(t To) {
+func (r *Route) ask(t WeightedDestination) {
 	if t.Closed == nil && r.HTTP.Asks.GRPC && t.Port.Protocol != registry.HTTP2 {
 		t = t.close(*r, r.HTTP.Asks.Destination, "is asked by gRPC at a port that is not named so", "name the port grpc, or set appProtocol: kubernetes.io/h2c")
 	}
-	if r.Asks = &t; t.Closed != nil {
-		r.Does, r.Closed = Close, t.Closed
+	if r.ExternalAuth = &t; t.Closed != nil {
+		r.Action, r.Closed = Close, t.Closed
 	}
 }
 
 // closeIfAll makes a route whose destinations are all closed say so.
 func (r *Route) closeIfAll() {
-	if len(r.To) == 0 || slices.ContainsFunc(r.To, func(t To) bool { return t.Closed == nil }) {
+	if len(r.To) == 0 || slices.ContainsFunc(r.To, func(t WeightedDestination) bool { return t.Closed == nil }) {
 		return
 	}
-	r.Does, r.Closed = Close, r.To[0].Closed
+	r.Action, r.Closed = Close, r.To[0].Closed
 }
 
 // to is a destination of what came for a port.
-func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) To {
+func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) WeightedDestination {
 	r := h.Led.Ends[d.Host]
 	by := Route{By: h.Led.By.Key, Revision: h.Led.By.Revision}
-	t := To{Reach: &r, Subset: d.Subset}
+	t := WeightedDestination{ReachedDestination: &r, Subset: d.Subset}
 	svc := r.Service
 	switch {
 	case svc == nil:
@@ -277,7 +277,7 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) To
 }
 
 // subsetProblem says why the destination has no such subset.
-func (t To) subsetProblem() (why, fix string) {
+func (t WeightedDestination) subsetProblem() (why, fix string) {
 	if t.Subset == "" {
 		return "", ""
 	}
@@ -304,7 +304,7 @@ func unlikeTunnel(port, asked registry.Port, to, host *registry.Service) string 
 }
 
 // reached closes destinations that are known by where the client goes, or by the name that it says, for all but the host itself.
-func (t To) reached(by Route, d route.Destination, host *registry.Service) To {
+func (t WeightedDestination) reached(by Route, d route.Destination, host *registry.Service) WeightedDestination {
 	svc := t.Service
 	unlike := svc.Host != host.Host && !t.Picked
 	switch {
@@ -320,7 +320,7 @@ func (t To) reached(by Route, d route.Destination, host *registry.Service) To {
 }
 
 // wrap makes requests to a port of TLS speak it. A gateway does so by the port of plain HTTP that the entry has for that.
-func (t *To) wrap(by Route, d route.Destination) (closed bool) {
+func (t *WeightedDestination) wrap(by Route, d route.Destination) (closed bool) {
 	svc := t.Service
 	if svc.Tabled() {
 		*t = t.close(by, d, fmt.Sprintf("takes TLS at port %d, and requests to Services of the mesh are sent as they are", t.Port.Number), "name a port of plain HTTP")
@@ -341,7 +341,7 @@ func (t *To) wrap(by Route, d route.Destination) (closed bool) {
 }
 
 // speakTLS is for requests to a port of TLS, where it is this proxy that connects.
-func (t *To) speakTLS() {
+func (t *WeightedDestination) speakTLS() {
 	t.TLS = t.Rule.TLSFor(t.Port.Number)
 	if t.TLS == nil {
 		t.TLS = &registry.TLSSettings{Mode: registry.TLSSimple}
@@ -350,7 +350,7 @@ func (t *To) speakTLS() {
 }
 
 // writtenBy has what closes a destination be about the object that wrote its route: the delegate of a VirtualService, where it was one.
-func (t To) writtenBy(led config.Key, r Route) To {
+func (t WeightedDestination) writtenBy(led config.Key, r Route) WeightedDestination {
 	if t.Closed != nil && t.Closed.By == led && r.By != led {
 		c := *t.Closed
 		c.By, c.Revision = r.By, r.Revision
@@ -359,8 +359,8 @@ func (t To) writtenBy(led config.Key, r Route) To {
 	return t
 }
 
-func (t To) close(by Route, d route.Destination, why, fix string) To {
-	t.Closed = &registry.Closed{By: by.By, Revision: by.Revision, Why: "destination.host: " + d.Host + " " + why, Fix: fix}
+func (t WeightedDestination) close(by Route, d route.Destination, why, fix string) WeightedDestination {
+	t.Closed = &registry.ClosedPort{By: by.By, Revision: by.Revision, Why: "destination.host: " + d.Host + " " + why, Fix: fix}
 	return t
 }
 
@@ -373,7 +373,7 @@ func numbersOf(svc *registry.Service) []uint32 {
 }
 
 // Given is what of a Secret the way to it needs.
-func (t To) Given() registry.Given {
+func (t WeightedDestination) Given() registry.GivenCredential {
 	if t.TLS != nil {
 		return t.Wrapped.Given[t.Port.Number]
 	}

@@ -2,17 +2,17 @@ package resolve
 
 import "slices"
 
-// IngressPassed is a host of the mesh to whose endpoints an ingress gateway passes mutual TLS on, as it comes from other networks: it is
+// IngressPassthrough is a host of the mesh to whose endpoints an ingress gateway passes mutual TLS on, as it comes from other networks: it is
 // asked for by the names that proxies of the mesh say (SNI).
-type IngressPassed struct {
+type IngressPassthrough struct {
 	IngressTarget
 	Tables []IngressTable // in which its names are
 }
 
 // Passed gathers what counts for a host of the registry; false where no server of the gateway's passes on what is for it. It leads to
 // Services of the mesh only, as routes do, and to no headless one: a client chose a pod there, whose address is none here.
-func (a Ingress) Passed(host string) (IngressPassed, bool) {
-	var p IngressPassed
+func (a Ingress) Passed(host string) (IngressPassthrough, bool) {
+	var p IngressPassthrough
 	svc := a.snap.Visible(host, a.Namespace, nil)
 	if svc == nil || svc.Headless() {
 		return p, false

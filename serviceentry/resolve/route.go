@@ -10,8 +10,8 @@ import (
 
 // Route is what happens to some of what comes for a port of a host. Of a port's routes the first counts that takes it.
 type Route struct {
-	For   Kind
-	Asked Asked
+	For     Kind
+	FoundBy FoundBy
 	// Dialled keeps it to connections that dialled an address in this range, which then is where they go; of exits.
 	Dialled netip.Prefix
 
@@ -21,14 +21,14 @@ type Route struct {
 	Match *route.HTTPMatch
 	L4    *route.L4Match
 	// To is where what takes a user's route goes, each destination by its weight; Mirrors get copies.
-	To, Mirrors []To
-	Asks        *To // who is asked first whether a request may pass
+	To, Mirrors  []WeightedDestination
+	ExternalAuth *WeightedDestination // who is asked first whether a request may pass
 	// Audience are the namespaces that may take it, at an exit; nil is everybody.
 	Audience []string
 
-	Does Does
+	Action Action
 	// Closed is why, where it does Close.
-	Closed *registry.Closed
+	Closed *registry.ClosedPort
 	// By is the object that says so, and Revision that object's.
 	By       config.Key
 	Revision string
@@ -45,57 +45,57 @@ const (
 	Requests                   // of HTTP
 )
 
-// Asked is how a connection to a host outside was found to be for it.
-type Asked uint8
+// FoundBy is how a connection to a host outside was found to be for it.
+type FoundBy uint8
 
 // The ways.
 const (
-	Anyhow     Asked = iota
-	ByAddress        // TLS whose name leads nowhere, if it shows one, and whose address leads to the host
-	Nameless         // of these, what shows no name
-	Misnamed         // of these, what shows one
-	ByHostName       // TLS that names the host, or one that a pattern covers
-	ByName           // TLS that names the host by any name that it has
-	Otherwise        // neither by a name that the host has nor Nameless: by its address, and not TLS or with another name
+	Anyhow     FoundBy = iota
+	ByAddress          // TLS whose name leads nowhere, if it shows one, and whose address leads to the host
+	Nameless           // of these, what shows no name
+	Misnamed           // of these, what shows one
+	ByHostName         // TLS that names the host, or one that a pattern covers
+	ByName             // TLS that names the host by any name that it has
+	Otherwise          // neither by a name that the host has nor Nameless: by its address, and not TLS or with another name
 )
 
-// Does is what a route does.
-type Does uint8
+// Action is what a route does.
+type Action uint8
 
 // What routes do.
 const (
-	Forward       Does = iota // hands it on: to the host, or to the gateway that leads there
-	WrongProtocol             // ends it: something else is registered for the port
-	Close                     // ends it: what an object asks for cannot be kept
-	NotRegistered             // treats it as what nobody registered
-	WrongAddress              // ends it: the address that was dialled is none that an exit connects to
-	Answer                    // answers it: a user's redirect or response
-	Unrouted                  // ends it: none of the user's routes means it
+	Forward       Action = iota // hands it on: to the host, or to the gateway that leads there
+	WrongProtocol               // ends it: something else is registered for the port
+	Close                       // ends it: what an object asks for cannot be kept
+	NotRegistered               // treats it as what nobody registered
+	WrongAddress                // ends it: the address that was dialled is none that an exit connects to
+	Answer                      // answers it: a user's redirect or response
+	Unrouted                    // ends it: none of the user's routes means it
 )
 
-// Shown is what a proxy sees of a request or a connection.
-type Shown struct {
+// Attempt is what a proxy sees of a request or a connection.
+type Attempt struct {
 	Kind Kind
 	// Name is the one that it shows, in lower case: "" for none.
 	Name string
 	// Again says of TLS that it was found by its address, since its name led nowhere.
 	Again bool
 	// Hello is what connections that are not read begin with, for whoever reads them farther on.
-	Hello Hello
+	Hello ClientHello
 	// Address is the one that was dialled; the zero Addr where that is not known.
 	Address netip.Addr
 	// Request is what routes of users ask for; of connections, its SNI.
 	Request route.Request
 }
 
-// Hello is the beginning of TLS; the zero value is of none.
-type Hello struct {
+// ClientHello is the beginning of TLS; the zero value is of none.
+type ClientHello struct {
 	TLS  bool
 	Name string // in lower case; "" for none
 }
 
 // Read is what a proxy sees that looks for TLS in connections which were handed on unread.
-func (x Shown) Read() Shown {
+func (x Attempt) Read() Attempt {
 	if x.Kind == Connections && x.Hello.TLS {
 		x.Kind, x.Name, x.Request.SNI = TLSConnections, x.Hello.Name, x.Hello.Name
 	}
@@ -103,7 +103,7 @@ func (x Shown) Read() Shown {
 }
 
 // Takes says whether a route is for what is shown. own is the host's own name.
-func (r *Route) Takes(x Shown, own string) bool {
+func (r *Route) Takes(x Attempt, own string) bool {
 	if r.For != x.Kind && !(r.For == Connections && x.Kind == TLSConnections) {
 		return false
 	}
@@ -113,7 +113,7 @@ func (r *Route) Takes(x Shown, own string) bool {
 	if r.Match != nil && !r.Match.Holds(&x.Request) || r.L4 != nil && !r.L4.Holds(&x.Request) {
 		return false
 	}
-	switch r.Asked {
+	switch r.FoundBy {
 	case ByAddress:
 		return x.Again
 	case Nameless:
@@ -132,7 +132,7 @@ func (r *Route) Takes(x Shown, own string) bool {
 }
 
 // First gives the first route that takes what is shown; nil where none does.
-func First(routes []Route, x Shown, own string) *Route {
+func First(routes []Route, x Attempt, own string) *Route {
 	for i := range routes {
 		if routes[i].Takes(x, own) {
 			return &routes[i]

@@ -19,15 +19,15 @@ type Sidecar struct {
 	snap     *registry.Snapshot
 	scope    *registry.SidecarScope
 	selected registry.Selected
-	secrets  registry.SecretsAt
-	near     registry.Near
+	secrets  registry.SecretAccess
+	near     registry.ClientLocation
 	node     bool // its proxy is its node's
 	stands   bool // it is a waypoint's, whose clients are of any namespace
 }
 
 // place is where the workload's hosts are reached from.
-func (a Sidecar) place() registry.Place {
-	return registry.Place{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets, Node: a.node}
+func (a Sidecar) place() registry.Connector {
+	return registry.Connector{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets, Node: a.node}
 }
 
 // AtNode is the workload where its node's proxy serves it. Where its namespace has no tables of its own there, it sees what everybody does.
@@ -40,18 +40,18 @@ func (a Sidecar) AtNode() Sidecar {
 }
 
 // At is the workload where that is.
-func (a Sidecar) At(near registry.Near) Sidecar {
+func (a Sidecar) At(near registry.ClientLocation) Sidecar {
 	a.near = near
 	return a
 }
 
 // Workload is the Sidecar of a workload with these labels.
 func Workload(s *registry.Snapshot, namespace string, labels map[string]string) Sidecar {
-	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels), near: s.Near(s.Topology().Network(labels), s.Client(labels, ""))}
+	return Sidecar{Namespace: namespace, snap: s, scope: s.Scope(namespace, labels), selected: s.Selecting(namespace, labels), near: s.ClientLocation(s.Topology().Network(labels), s.Client(labels, ""))}
 }
 
 // SidecarIn is that of workloads that a Sidecar object (the zero Key for none) and DestinationRules select.
-func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selected registry.Selected, secrets registry.SecretsAt) Sidecar {
+func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selected registry.Selected, secrets registry.SecretAccess) Sidecar {
 	return Sidecar{Namespace: namespace, snap: s, scope: s.ScopeByKey(scope), selected: selected, secrets: secrets}
 }
 
@@ -69,23 +69,23 @@ type SidecarHost struct {
 	Rule    *registry.DestinationRule // the DestinationRule that counts there
 	Far     registry.FarEnd           // what is left out and closed of the far end
 	Connect time.Duration             // the mesh's connectTimeout
-	Near    registry.Near             // from where it is connected to
+	Near    registry.ClientLocation   // from where it is connected to
 
-	Gateway   bool             // the host is an egress gateway's own
-	Names     []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
-	Aliases   []string         // the full ones of those
-	Yields    []netip.AddrPort // the addresses that it wrote and another host has
-	Contested bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
-	Foreign   bool             // it is another namespace's, which does not decide how its ports are read
-	Shut      []uint32         // ports at which a pattern of another namespace would take the host
+	Gateway             bool             // the host is an egress gateway's own
+	Names               []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
+	Aliases             []string         // the full ones of those
+	LostAddresses       []netip.AddrPort // the addresses that it wrote and another host has
+	RegisteredBySeveral bool             // other namespaces registered it too, so the gateway must be told whose registration is meant
+	Foreign             bool             // it is another namespace's, which does not decide how its ports are read
+	ShutPorts           []uint32         // ports at which a pattern of another namespace would take the host
 	MeshTLS
-	AllTake []uint32 // ports of a headless service at which all of its pods take mutual TLS
-	Asked   bool     // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
-	Front   *Front   // the waypoint that it is reached through; nil without one
-	Led     *Led     // what a VirtualService makes of the way to it; nil without one
-	// Rest is what happens to connections by address that the host does not take: they are nobody's. It is set where single
+	AllTake  []uint32     // ports of a headless service at which all of its pods take mutual TLS
+	Asked    bool         // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
+	Waypoint *WaypointHop // the waypoint that it is reached through; nil without one
+	Led      *UserRoutes  // what a VirtualService makes of the way to it; nil without one
+	// Unclaimed is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
-	Rest Rest
+	Unclaimed OutboundPolicy
 }
 
 // Host gathers what counts for a host; false where the workload does not see it.
@@ -96,10 +96,10 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 	}
 	h := a.reached(svc)
 	s := a.snap
-	h.Yields = s.Yielded(svc, a.Namespace, a.scope)
-	h.Contested = a.Means(svc) != ""
+	h.LostAddresses = s.LostAddresses(svc, a.Namespace, a.scope)
+	h.RegisteredBySeveral = a.Means(svc) != ""
 	h.Foreign = s.Foreign(svc, a.Namespace) && slices.ContainsFunc(svc.Ports, decidesReading)
-	h.Shut = s.Shut(svc, a.Namespace, a.scope)
+	h.ShutPorts = s.Shut(svc, a.Namespace, a.scope)
 	if svc.Source.Kind == config.KindService {
 		h.Names = shortNames(kubeRef(svc), a.Namespace, svc.Headless())
 	}
@@ -107,8 +107,8 @@ func (a Sidecar) Host(host string) (SidecarHost, bool) {
 		h.Names = append(append(h.Names, ref.Host()), shortNames(ref, a.Namespace, false)...)
 	}
 	h.Names = slices.DeleteFunc(h.Names, func(short string) bool { return a.Visible(short) != nil })
-	if shut := len(h.Shut) > 0 || h.Gateway; len(svc.Addresses) > 0 || shut {
-		h.Rest = Rest{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicy(), Dynamic: shut && s.DynamicDNS(a.scope)}
+	if shut := len(h.ShutPorts) > 0 || h.Gateway; len(svc.Addresses) > 0 || shut {
+		h.Unclaimed = OutboundPolicy{AllowAny: s.AllowAny(a.scope), By: a.outboundPolicyObject(), Dynamic: shut && s.DynamicDNS(a.scope)}
 	}
 	return h, true
 }
@@ -128,7 +128,7 @@ func (a Sidecar) StandsApart(host string, list []*registry.Service) bool {
 		return false
 	}
 	return a.snap.Led(host) || slices.ContainsFunc(list, func(svc *registry.Service) bool {
-		near := a.near.For(registry.End{Service: svc, Rule: a.rule(svc)})
+		near := a.near.For(registry.ServiceAndRule{Service: svc, Rule: a.rule(svc)})
 		return near.Client != (locality.Client{})
 	})
 }
@@ -145,7 +145,7 @@ func (a Sidecar) rule(svc *registry.Service) *registry.DestinationRule {
 // unless another one is meant. Of a waypoint it never does, so it tells always: told only when somebody else has the host, too, the gateway
 // would hear of him before.
 func (a Sidecar) Means(svc *registry.Service) string {
-	if !svc.Exit.IsZero() && (a.stands || a.snap.Contested(svc) || (a.scope != nil && svc.Wildcard())) {
+	if !svc.Exit.IsZero() && (a.stands || a.snap.RegisteredBySeveral(svc) || (a.scope != nil && svc.Wildcard())) {
 		return svc.Namespace
 	}
 	return ""
@@ -172,13 +172,13 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 }
 
 // seenFrom is what counts of where the workload is, for the host itself and what VirtualServices lead it to.
-func (h *SidecarHost) seenFrom(near registry.Near) registry.Near {
+func (h *SidecarHost) seenFrom(near registry.ClientLocation) registry.ClientLocation {
 	if h.Led == nil {
-		return near.For(registry.End{Service: h.Service, Rule: h.Rule})
+		return near.For(registry.ServiceAndRule{Service: h.Service, Rule: h.Rule})
 	}
-	ends := []registry.End{{Service: h.Service, Rule: h.Rule}}
+	ends := []registry.ServiceAndRule{{Service: h.Service, Rule: h.Rule}}
 	for _, r := range h.Led.Ends {
-		ends = append(ends, registry.End{Service: r.Service, Rule: r.Rule})
+		ends = append(ends, registry.ServiceAndRule{Service: r.Service, Rule: r.Rule})
 	}
 	return near.For(ends...)
 }

@@ -21,7 +21,7 @@ func (h *SidecarHost) Direct(p registry.Port) bool {
 }
 
 // ByGateway says whether the proxy sends what is for the host to an egress gateway.
-func (h *SidecarHost) ByGateway() bool { return !h.Service.Exit.IsZero() && h.Front == nil }
+func (h *SidecarHost) ByGateway() bool { return !h.Service.Exit.IsZero() && h.Waypoint == nil }
 
 // Addresses are the single ones that lead to the host at a port.
 func (h *SidecarHost) Addresses(p registry.Port) (out []netip.Addr) {
@@ -30,7 +30,7 @@ func (h *SidecarHost) Addresses(p registry.Port) (out []netip.Addr) {
 		out = append(out, svc.VIP4, svc.VIP6)
 	}
 	for _, a := range svc.Addresses {
-		if a.IsSingleIP() && svc.ByAddress() && !slices.Contains(h.Yields, netip.AddrPortFrom(a.Addr(), uint16(p.Number))) {
+		if a.IsSingleIP() && svc.ByAddress() && !slices.Contains(h.LostAddresses, netip.AddrPortFrom(a.Addr(), uint16(p.Number))) {
 			out = append(out, a.Addr())
 		}
 	}
@@ -57,7 +57,7 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 		if h.Asked {
 			r.asAsked(h.Service, p)
 		}
-		if r.Does == Close || r.Does == NotRegistered || r.By != (config.Key{}) {
+		if r.Action == Close || r.Action == NotRegistered || r.By != (config.Key{}) {
 			continue
 		}
 		r.By = h.Service.SourceOf(p)
@@ -76,10 +76,10 @@ func (h *SidecarHost) routes(p registry.Port) []Route {
 	out := make([]Route, 0, 5) // as many as there are without VirtualServices
 	switch {
 	case p.Protocol.IsHTTP():
-		out = append(h.unnamed(out, ByAddress), Route{For: Connections, Does: WrongProtocol})
+		out = append(h.unnamed(out, ByAddress), Route{For: Connections, Action: WrongProtocol})
 		return h.requests(out, p)
 	case p.Protocol == registry.TLS && svc.External:
-		return append(h.tlsRoutes(out, p), Route{For: Requests, Does: WrongProtocol})
+		return append(h.tlsRoutes(out, p), Route{For: Requests, Action: WrongProtocol})
 	case !svc.ByAddress() || !svc.Exit.IsZero():
 		return h.opaqueRequests(h.opaque(out, p, Anyhow), p)
 	default:
@@ -95,39 +95,39 @@ func (h *SidecarHost) tlsRoutes(out []Route, p registry.Port) []Route {
 	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
 		return h.opaque(out, p, Anyhow)
 	}
-	byAddress, byName := Route{For: Connections, Asked: ByAddress}, Route{For: Connections, Asked: ByHostName}
+	byAddress, byName := Route{For: Connections, FoundBy: ByAddress}, Route{For: Connections, FoundBy: ByHostName}
 	if !svc.Exit.IsZero() {
-		byAddress.Asked = Nameless
+		byAddress.FoundBy = Nameless
 	}
 	if len(h.Aliases) > 0 {
-		byName.Asked = ByName
+		byName.FoundBy = ByName
 	}
-	user := h.connections(p, byName.Asked)
+	user := h.connections(p, byName.FoundBy)
 	if user == nil && !svc.Exit.IsZero() { // what goes on is one route, since what does not comes first
-		return append(h.unnamed(out, Misnamed), Route{For: Connections, Asked: Otherwise, Does: WrongProtocol}, Route{For: Connections})
+		return append(h.unnamed(out, Misnamed), Route{For: Connections, FoundBy: Otherwise, Action: WrongProtocol}, Route{For: Connections})
 	}
 	if user != nil { // they are by name, so what shows none is for none of them
-		byAddress.Does, byAddress.By, byAddress.Revision = Unrouted, h.Led.By.Key, h.Led.By.Revision
+		byAddress.Action, byAddress.By, byAddress.Revision = Unrouted, h.Led.By.Key, h.Led.By.Revision
 	}
 	if out = h.unnamed(append(out, byAddress), ByAddress); user != nil {
 		out = append(out, user...)
 	} else {
 		out = append(out, byName)
 	}
-	return append(out, Route{For: Connections, Does: WrongProtocol})
+	return append(out, Route{For: Connections, Action: WrongProtocol})
 }
 
 // unnamed adds what is for TLS connections that the host's address found, asked in that way, and that it does not take. With a made-up address they are
 // meant for the host, and are told why not; with another they are nobody's.
-func (h *SidecarHost) unnamed(out []Route, asked Asked) []Route {
+func (h *SidecarHost) unnamed(out []Route, asked FoundBy) []Route {
 	if len(h.Service.Addresses) == 0 || !h.Service.ByAddress() {
 		return out
 	}
-	return append(out, Route{For: Connections, Asked: asked, Does: NotRegistered, By: h.Rest.By})
+	return append(out, Route{For: Connections, FoundBy: asked, Action: NotRegistered, By: h.Unclaimed.By})
 }
 
-func closedRoutes(c registry.Closed) []Route {
-	closed := Route{Does: Close, Closed: &c, By: c.By, Revision: c.Revision}
+func closedRoutes(c registry.ClosedPort) []Route {
+	closed := Route{Action: Close, Closed: &c, By: c.By, Revision: c.Revision}
 	requests := closed
 	requests.For = Requests
 	return []Route{closed, requests}

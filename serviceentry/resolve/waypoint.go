@@ -10,8 +10,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Front is the waypoint before a Service, or a host outside, as the proxies of its clients reach it.
-type Front struct {
+// WaypointHop is the waypoint before a Service, or a host outside, as the proxies of its clients reach it.
+type WaypointHop struct {
 	Gateway   registry.Ref
 	Endpoints []registry.Endpoint
 	Accounts  []string // of its pods, whom they have to be
@@ -25,7 +25,7 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 		h.Led = a.pastFronts(h.Led)
 		return h
 	}
-	h.Led, h.Rule, h.Far, h.Front = nil, nil, registry.FarEnd{}, front
+	h.Led, h.Rule, h.Far, h.Waypoint = nil, nil, registry.FarEnd{}, front
 	if why != nil {
 		h.Far.Closed = closed(h.Service, *why)
 	}
@@ -33,7 +33,7 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 }
 
 // front is the waypoint of a service, nil without one, and why nothing goes there, where nothing does.
-func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
+func (a Sidecar) front(svc *registry.Service) (*WaypointHop, *registry.ClosedPort) {
 	use, has := a.snap.Waypoint(svc)
 	if !has {
 		return nil, nil
@@ -42,8 +42,8 @@ func (a Sidecar) front(svc *registry.Service) (*Front, *registry.Closed) {
 }
 
 // frontBy is a service's waypoint as it is reached from somewhere, and why nothing goes there, where nothing does.
-func frontBy(s *registry.Snapshot, near registry.Near, svc *registry.Service, use registry.WaypointUse) (*Front, *registry.Closed) {
-	front := &Front{Gateway: use.Gateway}
+func frontBy(s *registry.Snapshot, near registry.ClientLocation, svc *registry.Service, use registry.WaypointUse) (*WaypointHop, *registry.ClosedPort) {
+	front := &WaypointHop{Gateway: use.Gateway}
 	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
 		front.Endpoints = near.Here(s.EndpointsOf(pods))
 	}
@@ -68,7 +68,7 @@ func frontBy(s *registry.Snapshot, near registry.Near, svc *registry.Service, us
 	if why == "" {
 		return front, nil
 	}
-	return front, &registry.Closed{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
+	return front, &registry.ClosedPort{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
 }
 
 // longFront says that a host does not fit into the TLS name by which a waypoint is told of it, and how long it may be.
@@ -117,7 +117,7 @@ func FrontedIn(svc *registry.Service) string {
 }
 
 // pastFronts are routes of a host as far as they do not lead around the waypoints of their destinations.
-func (a Sidecar) pastFronts(led *Led) *Led {
+func (a Sidecar) pastFronts(led *UserRoutes) *UserRoutes {
 	if led == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (a Sidecar) pastFronts(led *Led) *Led {
 			r.Far = registry.FarEnd{Closed: closed(r.Service, *why)}
 		}
 		if out == led {
-			out = &Led{By: led.By, Namespace: led.Namespace, Selected: led.Selected, Ends: maps.Clone(led.Ends)}
+			out = &UserRoutes{By: led.By, Namespace: led.Namespace, Selected: led.Selected, Ends: maps.Clone(led.Ends)}
 		}
 		out.Ends[name] = r
 	}
@@ -143,12 +143,12 @@ func (a Sidecar) pastFronts(led *Led) *Led {
 
 // close closes all ports of a host.
 func (h *SidecarHost) close(by config.Key, revision, why, fix string) {
-	h.Far.Closed = closed(h.Service, registry.Closed{By: by, Revision: revision, Why: why, Fix: fix})
+	h.Far.Closed = closed(h.Service, registry.ClosedPort{By: by, Revision: revision, Why: why, Fix: fix})
 }
 
 // closed are all ports of a service, closed alike.
-func closed(svc *registry.Service, why registry.Closed) map[uint32]registry.Closed {
-	out := map[uint32]registry.Closed{}
+func closed(svc *registry.Service, why registry.ClosedPort) map[uint32]registry.ClosedPort {
+	out := map[uint32]registry.ClosedPort{}
 	for _, p := range svc.Ports {
 		out[p.Number] = why
 	}
@@ -169,20 +169,20 @@ func WaypointOf(s *registry.Snapshot, gateway registry.Ref) WaypointProxy {
 }
 
 // At is the waypoint where that is.
-func (w WaypointProxy) At(near registry.Near) WaypointProxy {
+func (w WaypointProxy) At(near registry.ClientLocation) WaypointProxy {
 	w.Sidecar = w.Sidecar.At(near)
 	return w
 }
 
-// FrontedHost is a Service, or a host outside as one namespace registered it, that a waypoint stands before.
-type FrontedHost struct {
+// WaypointHost is a Service, or a host outside as one namespace registered it, that a waypoint stands before.
+type WaypointHost struct {
 	SidecarHost
 	// Named says that it is what is meant where no more is said than the host's name, or an address, as by HBONE.
 	Named bool
 }
 
 // Before gathers what counts for a Service, or for the registrations of a host outside, that the waypoint stands before; nothing for all else.
-func (w WaypointProxy) Before(host string) (out []FrontedHost) {
+func (w WaypointProxy) Before(host string) (out []WaypointHost) {
 	visible := w.Visible(host)
 	list := w.snap.FrontedAt(w.gateway, host)
 	if visible != nil && visible.Source.Kind == config.KindService {
@@ -194,7 +194,7 @@ func (w WaypointProxy) Before(host string) (out []FrontedHost) {
 			svc = visible
 		}
 		if use, has := w.snap.Waypoint(svc); has && use.Gateway == w.gateway && use.Missing == "" {
-			out = append(out, FrontedHost{w.before(svc), named})
+			out = append(out, WaypointHost{w.before(svc), named})
 		}
 	}
 	return out
@@ -212,8 +212,8 @@ func (w WaypointProxy) As(svc *registry.Service) (SidecarHost, bool) {
 
 func (w WaypointProxy) before(svc *registry.Service) SidecarHost {
 	h := w.reachedByMutual(svc)
-	h.Contested, h.Asked = w.Means(svc) != "", svc.External
-	h.Yields = w.snap.Yielded(svc, w.Namespace, w.scope) // an address is one host's, a Service's before an entry's
+	h.RegisteredBySeveral, h.Asked = w.Means(svc) != "", svc.External
+	h.LostAddresses = w.snap.LostAddresses(svc, w.Namespace, w.scope) // an address is one host's, a Service's before an entry's
 	if v := w.snap.RoutesBySource(svc, w.Namespace); v != nil {
 		h.Led = nil
 		h.close(v.Key, v.Revision, "sourceNamespace and sourceLabels are not told at a waypoint, which all clients of the Service come by", "remove them, and write an AuthorizationPolicy for the Service where they are to keep others out")
@@ -235,7 +235,7 @@ func (r *Route) asAsked(svc *registry.Service, port registry.Port) {
 	if r.HTTP == nil {
 		return
 	}
-	shut := func(list []To) {
+	shut := func(list []WeightedDestination) {
 		for i := range list {
 			t := &list[i]
 			why, fix := "", "remove the rewrite, or send it from the app"
@@ -249,20 +249,20 @@ func (r *Route) asAsked(svc *registry.Service, port registry.Port) {
 				why, fix = fmt.Sprintf("port %d of %s", t.Port.Number, t.Service.Host), fmt.Sprintf("name port %d", port.Number)
 			}
 			if why != "" {
-				t.Closed = &registry.Closed{By: r.By, Revision: r.Revision, Why: r.Field + ": " + why + " leads to what EgressPolicies were not asked about for the client at the waypoint", Fix: fix}
+				t.Closed = &registry.ClosedPort{By: r.By, Revision: r.Revision, Why: r.Field + ": " + why + " leads to what EgressPolicies were not asked about for the client at the waypoint", Fix: fix}
 			}
 		}
 	}
 	shut(r.To)
 	shut(r.Mirrors)
-	if r.Does == Forward {
+	if r.Action == Forward {
 		r.closeIfAll()
 	}
 }
 
 // end is where a route of a Service leads, as far as waypoints lead there: to Services of the mesh that are no gateways, and whom it is the route's to reach. A
 // host outside leads to itself, too, by its gateway or another one.
-func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r Reach) Reach {
+func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r ReachedDestination) ReachedDestination {
 	if r.Service == nil {
 		return r
 	}
@@ -271,7 +271,7 @@ func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r R
 		return r
 	}
 	r.Picked = false
-	r.Far.Closed = closed(r.Service, registry.Closed{By: v.Key, Revision: v.Revision, Why: why, Fix: fix})
+	r.Far.Closed = closed(r.Service, registry.ClosedPort{By: v.Key, Revision: v.Revision, Why: why, Fix: fix})
 	r.Wrapped = r.Far
 	return r
 }
@@ -363,9 +363,9 @@ func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
 	return h
 }
 
-// Refused are the addresses that a waypoint does not connect to, whoever writes them into an EndpointSlice: the mesh's doors, and its own pods.
+// Refused are the addresses that a waypoint does not connect to, whoever writes them into an EndpointSlice: the mesh's reserved addresses, and its own pods.
 func (w WaypointProxy) Refused() []netip.Addr {
-	out := slices.Clone(w.snap.Doors())
+	out := slices.Clone(w.snap.ReservedAddresses())
 	if set := w.snap.EndpointSet(w.gateway.Host()); set != nil {
 		for _, e := range set.List {
 			if addr, err := netip.ParseAddr(e.Address); err == nil {

@@ -7,8 +7,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// Asks is who a rule has asked whether a request may pass, before it goes on: https://gateway-api.sigs.k8s.io/geps/gep-1494/
-type Asks struct {
+// ExternalAuth is who a rule has asked whether a request may pass, before it goes on: https://gateway-api.sigs.k8s.io/geps/gep-1494/
+type ExternalAuth struct {
 	Destination
 	GRPC bool   `json:",omitempty"` // by Envoy's protocol for it; else by HTTP
 	Path string `json:",omitempty"` // put before the request's, without a "/" at its end; of HTTP
@@ -20,11 +20,11 @@ type Asks struct {
 }
 
 // asks reads the filter of a rule.
-func (p gatewayParser) asks(f *gatewayv1.HTTPExternalAuthFilter) *Asks {
+func (p gatewayParser) asks(f *gatewayv1.HTTPExternalAuthFilter) *ExternalAuth {
 	if f == nil {
 		return nil
 	}
-	out := &Asks{Destination: p.find(f.BackendRef), GRPC: f.ExternalAuthProtocol == gatewayv1.HTTPRouteExternalAuthGRPCProtocol}
+	out := &ExternalAuth{Destination: p.find(f.BackendRef), GRPC: f.ExternalAuthProtocol == gatewayv1.HTTPRouteExternalAuthGRPCProtocol}
 	if f.GRPCAuthConfig != nil {
 		out.Sent = f.GRPCAuthConfig.AllowedRequestHeaders
 	}
@@ -80,8 +80,8 @@ func unsupportedAsks(f *gatewayv1.HTTPExternalAuthFilter) string {
 	return ""
 }
 
-// HasAsked says whether a rule of a route of the Gateway API has somebody asked.
-func HasAsked(spec any) bool { return len(askedBackends(spec, "")) > 0 }
+// AsksAuthorizer says whether a rule of a route of the Gateway API has somebody asked.
+func AsksAuthorizer(spec any) bool { return len(askedBackends(spec, "")) > 0 }
 
 // AskedByGRPC are the backends that are asked by gRPC.
 func AskedByGRPC(spec any) []gatewayv1.BackendObjectReference {

@@ -13,21 +13,21 @@ func TestAsks(t *testing.T) {
 	const grpc, http = "protocol: GRPC, backendRef: {name: a, port: 9000}", "protocol: HTTP, backendRef: {name: a, port: 80}"
 	for _, c := range []struct {
 		filter string
-		want   Asks
+		want   ExternalAuth
 		why    string
 	}{
-		{"{" + grpc + "}", Asks{Destination: Destination{Host: "a", Port: 9000}, GRPC: true}, ""},
-		{"{" + grpc + ", grpc: {allowedHeaders: [X-A]}, forwardBody: {maxSize: 100}}", Asks{Destination: Destination{Host: "a", Port: 9000}, GRPC: true, Sent: []string{"X-A"}, Body: 100}, ""},
-		{"{" + http + ", http: {path: check/, allowedHeaders: [a], allowedResponseHeaders: [X-B]}}", Asks{Destination: Destination{Host: "a", Port: 80}, Path: "/check", Sent: []string{"a"}, Taken: []string{"X-B"}}, ""},
-		{"{protocol: HTTP, backendRef: {name: gone}, http: {path: /}, forwardBody: {maxSize: 0}}", Asks{}, ""},
-		{"{" + grpc + ", http: {}}", Asks{}, "externalAuth.http is for"},
-		{"{" + http + ", grpc: {}}", Asks{}, "externalAuth.grpc is for"},
-		{"{protocol: REST, backendRef: {name: a, port: 80}}", Asks{}, `"REST" is neither`},
-		{"{" + http + ", http: {path: '/a?b'}}", Asks{}, `"/a?b"`},
-		{"{" + http + ", http: {allowedHeaders: ['a b']}}", Asks{}, `"a b" in allowedHeaders`},
-		{"{" + http + ", http: {allowedResponseHeaders: [Host]}}", Asks{}, `"Host" in allowedResponseHeaders`},
-		{"{" + http + ", http: {allowedResponseHeaders: [Transfer-Encoding]}}", Asks{}, `"Transfer-Encoding"`},
-		{"{" + http + ", http: {allowedResponseHeaders: [x-sallyport-a]}}", Asks{}, `"x-sallyport-a"`},
+		{"{" + grpc + "}", ExternalAuth{Destination: Destination{Host: "a", Port: 9000}, GRPC: true}, ""},
+		{"{" + grpc + ", grpc: {allowedHeaders: [X-A]}, forwardBody: {maxSize: 100}}", ExternalAuth{Destination: Destination{Host: "a", Port: 9000}, GRPC: true, Sent: []string{"X-A"}, Body: 100}, ""},
+		{"{" + http + ", http: {path: check/, allowedHeaders: [a], allowedResponseHeaders: [X-B]}}", ExternalAuth{Destination: Destination{Host: "a", Port: 80}, Path: "/check", Sent: []string{"a"}, Taken: []string{"X-B"}}, ""},
+		{"{protocol: HTTP, backendRef: {name: gone}, http: {path: /}, forwardBody: {maxSize: 0}}", ExternalAuth{}, ""},
+		{"{" + grpc + ", http: {}}", ExternalAuth{}, "externalAuth.http is for"},
+		{"{" + http + ", grpc: {}}", ExternalAuth{}, "externalAuth.grpc is for"},
+		{"{protocol: REST, backendRef: {name: a, port: 80}}", ExternalAuth{}, `"REST" is neither`},
+		{"{" + http + ", http: {path: '/a?b'}}", ExternalAuth{}, `"/a?b"`},
+		{"{" + http + ", http: {allowedHeaders: ['a b']}}", ExternalAuth{}, `"a b" in allowedHeaders`},
+		{"{" + http + ", http: {allowedResponseHeaders: [Host]}}", ExternalAuth{}, `"Host" in allowedResponseHeaders`},
+		{"{" + http + ", http: {allowedResponseHeaders: [Transfer-Encoding]}}", ExternalAuth{}, `"Transfer-Encoding"`},
+		{"{" + http + ", http: {allowedResponseHeaders: [x-sallyport-a]}}", ExternalAuth{}, `"x-sallyport-a"`},
 	} {
 		spec, got := parseRules(t, "- {filters: [{type: ExternalAuth, externalAuth: "+c.filter+"}], backendRefs: [{name: b, port: 80}]}")
 		field, why := Unsupported(spec)
@@ -55,7 +55,7 @@ func TestAsks(t *testing.T) {
 	if text := strings.Join(names, " "); text != "b a a m" {
 		t.Errorf("backends %s", text)
 	}
-	if by := AskedByGRPC(spec); len(by) != 1 || *by[0].Port != 9000 || !HasAsked(spec) || HasAsked(&gatewayv1.TCPRouteSpec{}) {
+	if by := AskedByGRPC(spec); len(by) != 1 || *by[0].Port != 9000 || !AsksAuthorizer(spec) || AsksAuthorizer(&gatewayv1.TCPRouteSpec{}) {
 		t.Errorf("by gRPC: %+v", by)
 	}
 }

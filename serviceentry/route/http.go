@@ -31,7 +31,7 @@ type HTTP struct {
 	Abort   *Abort        `json:",omitempty"`
 	Mirrors []Mirror      `json:",omitempty"`
 	CORS    *CORS         `json:",omitempty"`
-	Asks    *Asks         `json:",omitempty"`
+	Asks    *ExternalAuth `json:",omitempty"`
 	Headers Headers       `json:",omitzero"`
 
 	fault, headers, mirrors bool     // the user wrote them, also where they say nothing; for merging

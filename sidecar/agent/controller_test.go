@@ -185,11 +185,11 @@ func listener(t *testing.T, port int) *listenerv3.Listener {
 func host(text string) types.Resource { return wrapperspb.String(text) }
 
 // refuseRest refuses all names that have no resource: beside the name there is what StringValue does not know.
-func refuseRest() types.Resource { return rest(name.Rest{Refuse: true}) }
+func refuseRest() types.Resource { return rest(name.Defaults{Refuse: true}) }
 
-func rest(r name.Rest) types.Resource {
+func rest(r name.Defaults) types.Resource {
 	m := wrapperspb.String(name.Everything)
-	whole := name.Name{Host: name.Everything, Rest: &r}.Marshal()
+	whole := name.Name{Host: name.Everything, Defaults: &r}.Marshal()
 	m.ProtoReflect().SetUnknown(whole[len(name.Name{Host: name.Everything}.Marshal()):])
 	return m
 }

@@ -101,7 +101,7 @@ func TestFullDiskDenies(t *testing.T) {
 	listeners[podListeners[0]] = logged(t, listener(t, p.port))
 	c.set(relay.ListenerType, listeners)
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
-	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Rest{})})
+	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Defaults{})})
 	p.start()
 	eventually(t, p.ready)
 	eventually(t, p.answers("one"))
@@ -130,7 +130,7 @@ func TestFullDiskDenies(t *testing.T) {
 			t.Fatalf("dropping: %v", err)
 		}
 	}
-	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Rest{DenyUnrecorded: true})})
+	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Defaults{DenyUnrecorded: true})})
 	eventually(t, refused)
 	leave(t, ballast, 0)
 	for range 20 {

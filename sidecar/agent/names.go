@@ -19,14 +19,14 @@ func (r *resolver) watch() relay.Watch {
 func (r *resolver) apply(changed []*discoveryv3.Resource, removed []string) map[string]error {
 	refused := map[string]error{}
 	names := make([]name.Name, 0, len(changed))
-	var rest *name.Rest
+	var rest *name.Defaults
 	for _, res := range changed {
 		n, err := readName(res)
 		switch {
 		case err != nil:
 			refused[res.GetName()] = err
-		case n.Rest != nil:
-			rest = n.Rest
+		case n.Defaults != nil:
+			rest = n.Defaults
 		default:
 			names = append(names, n)
 		}
@@ -55,11 +55,11 @@ func readName(r *discoveryv3.Resource) (name.Name, error) {
 }
 
 // hosts are the names that the table loses. Without a word about the rest, that is as it was in the beginning.
-func hosts(removed []string, rest **name.Rest) []string {
+func hosts(removed []string, rest **name.Defaults) []string {
 	out := make([]string, 0, len(removed))
 	for _, host := range removed {
 		if host == name.Everything {
-			*rest = &name.Rest{}
+			*rest = &name.Defaults{}
 			continue
 		}
 		out = append(out, host)

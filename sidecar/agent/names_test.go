@@ -23,8 +23,8 @@ func named(as string, n name.Name) *discoveryv3.Resource {
 	return &discoveryv3.Resource{Name: as, Resource: &anypb.Any{TypeUrl: name.TypeURL, Value: n.Marshal()}}
 }
 
-func restOf(r name.Rest) *discoveryv3.Resource {
-	return named(name.Everything, name.Name{Host: name.Everything, Rest: &r})
+func restOf(r name.Defaults) *discoveryv3.Resource {
+	return named(name.Everything, name.Name{Host: name.Everything, Defaults: &r})
 }
 
 // served is a resolver that answers on loopback. Its upstream has every name at 10.0.0.1.
@@ -79,7 +79,7 @@ func TestNamesAreWatched(t *testing.T) {
 		named("a.example.com", name.Name{Host: "a.example.com"}),
 		named("b.example.com", name.Name{Host: "c.example.com"}),
 		named("bad name..", name.Name{Host: "bad name.."}),
-		named("other", name.Name{Host: name.Everything, Rest: &name.Rest{}}),
+		named("other", name.Name{Host: name.Everything, Defaults: &name.Defaults{}}),
 		{Name: "broken", Resource: &anypb.Any{Value: []byte{0xff}}},
 	}, nil)
 	if len(refused) != 4 || refused["a.example.com"] != nil {
@@ -120,12 +120,12 @@ func TestUnregisteredNamesOfASidecar(t *testing.T) {
 	closed["nobody.test"] = "NXDOMAIN"
 	apply(nil, all...)
 	expect("a controller of old", open)
-	apply(nil, restOf(name.Rest{Refuse: true, Local: []string{"cluster.local"}}))
+	apply(nil, restOf(name.Defaults{Refuse: true, Local: []string{"cluster.local"}}))
 	expect("refusing", closed)
 	if got := r.lookup(t, resolverView, "nobody.test"); got != "NOERROR" { // found, and taken out for being private
 		t.Errorf("Envoy is told %s", got)
 	}
-	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Refuse: true, Local: []string{"cluster.local"}, AllowPrivate: []string{"a b"}})}, nil); refused[name.Everything] == nil {
+	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Refuse: true, Local: []string{"cluster.local"}, AllowPrivate: []string{"a b"}})}, nil); refused[name.Everything] == nil {
 		t.Error("a pattern that is none is taken")
 	}
 	expect("after what is partly wrong", closed)
@@ -139,7 +139,7 @@ func TestUnregisteredNamesOfASidecar(t *testing.T) {
 func TestGatewayFollowsTheMesh(t *testing.T) {
 	inside := privateNames(t)
 	r := served(t, bootstrap.Router, func(c *Config) { c.DNSUpstream, c.AllowPrivate = nil, []string{"flag.test"} })
-	r.apply([]*discoveryv3.Resource{restOf(name.Rest{
+	r.apply([]*discoveryv3.Resource{restOf(name.Defaults{
 		Upstreams: []string{"127.0.0.1:9"}, Forward: []name.Forward{{Domain: "test", Upstreams: []string{inside}}},
 		AllowPrivate: []string{"a.test", "*.wild.test"},
 	})}, nil)
@@ -148,7 +148,7 @@ func TestGatewayFollowsTheMesh(t *testing.T) {
 			t.Errorf("%s is %s, want %s", host, got, want)
 		}
 	}
-	r.apply([]*discoveryv3.Resource{restOf(name.Rest{Upstreams: []string{inside}})}, nil)
+	r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Upstreams: []string{inside}})}, nil)
 	for host, want := range map[string]string{"a.test": "NOERROR", "flag.test": "NOERROR 10.0.0.1"} {
 		if got := r.lookup(t, resolverView, host); got != want {
 			t.Errorf("after the setting has gone: %s is %s, want %s", host, got, want)
@@ -160,14 +160,14 @@ func TestGatewayFollowsTheMesh(t *testing.T) {
 func TestNobodyIsLedToTheMeshsDoors(t *testing.T) {
 	r := served(t, bootstrap.Router, func(c *Config) { c.AllowPrivate = []string{"*"} })
 	for never, want := range map[string]string{"10.0.0.2": "NOERROR 10.0.0.1", "10.0.0.1": "NOERROR", "::ffff:10.0.0.1": "NOERROR"} {
-		if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Never: []string{never}})}, nil); len(refused) > 0 {
+		if refused := r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Never: []string{never}})}, nil); len(refused) > 0 {
 			t.Fatal(refused)
 		}
 		if got := r.lookup(t, resolverView, "a.test"); got != want {
 			t.Errorf("without %s, a.test is %s", never, got)
 		}
 	}
-	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Never: []string{"x"}})}, nil); refused[name.Everything] == nil {
+	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Never: []string{"x"}})}, nil); refused[name.Everything] == nil {
 		t.Error("an address that is none is taken")
 	}
 }
@@ -175,7 +175,7 @@ func TestNobodyIsLedToTheMeshsDoors(t *testing.T) {
 // TestFlagsComeBeforeTheMesh: resolvers that the agent was started with stay.
 func TestFlagsComeBeforeTheMesh(t *testing.T) {
 	r := served(t, bootstrap.Router, func(c *Config) { c.AllowPrivate = []string{"10.0.0.0/8"} })
-	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Rest{Upstreams: []string{"127.0.0.1:9"}})}, nil); len(refused) > 0 {
+	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Upstreams: []string{"127.0.0.1:9"}})}, nil); len(refused) > 0 {
 		t.Fatal(refused)
 	}
 	if got := r.lookup(t, resolverView, "a.test"); got != "NOERROR 10.0.0.1" {

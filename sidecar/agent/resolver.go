@@ -106,14 +106,14 @@ func (a *answers) refuses(host string, addr netip.Addr) bool {
 
 // use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
 // agent knows its network better. What is wrong keeps its last good value, and the rest takes effect.
-func (r *resolver) use(rest name.Rest) error {
+func (r *resolver) use(rest name.Defaults) error {
 	r.deny(rest.DenyUnrecorded)
 	err := errors.Join(r.usePolicy(rest), r.useUpstreams(rest), r.usePrivate(rest))
 	r.Flush() // what is kept was asked of others, or has lost addresses that are allowed now
 	return err
 }
 
-func (r *resolver) usePolicy(rest name.Rest) error {
+func (r *resolver) usePolicy(rest name.Defaults) error {
 	if !r.config.forApps() {
 		return nil
 	}
@@ -133,7 +133,7 @@ func refusalBy(o record.Object) string {
 	return fmt.Sprintf("nobody registered the name: refused by %s %s/%s; a ServiceEntry with this host allows it", o.Kind, o.Namespace, o.Name)
 }
 
-func (r *resolver) useUpstreams(rest name.Rest) error {
+func (r *resolver) useUpstreams(rest name.Defaults) error {
 	upstreams := r.config.DNSUpstream
 	if len(upstreams) == 0 {
 		upstreams = rest.Upstreams
@@ -145,7 +145,7 @@ func (r *resolver) useUpstreams(rest name.Rest) error {
 	return r.SetUpstreams(upstreams, forward)
 }
 
-func (r *resolver) usePrivate(rest name.Rest) error {
+func (r *resolver) usePrivate(rest name.Defaults) error {
 	allowed, err := inside.Parse(rest.AllowPrivate)
 	if err != nil {
 		return err

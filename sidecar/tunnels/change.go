@@ -76,13 +76,13 @@ func withoutPort(authority string) string {
 	return strings.Trim(host, "[]")
 }
 
-// turns are when rules begin or end, by the name of the resource that has them. They are read off it as they stand there, in RFC 3339
+// boundaries are when rules begin or end, by the name of the resource that has them. They are read off it as they stand there, in RFC 3339
 // (xds/envoy's Before and NotBefore); a time in a rule's reason only has it asked once more.
-type turns map[string][]time.Time
+type boundaries map[string][]time.Time
 
 var timeText = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`)
 
-func (t turns) set(c Change) {
+func (t boundaries) set(c Change) {
 	if c.Type != extensionType {
 		return
 	}
@@ -104,7 +104,7 @@ func (t turns) set(c Change) {
 }
 
 // passed are the resources with a time after the first and not after the second.
-func (t turns) passed(after, until time.Time) (names []string) {
+func (t boundaries) passed(after, until time.Time) (names []string) {
 	for name, times := range t {
 		if i := firstAfter(times, after); i < len(times) && !times[i].After(until) {
 			names = append(names, name)
@@ -113,10 +113,10 @@ func (t turns) passed(after, until time.Time) (names []string) {
 	return names
 }
 
-func (t turns) between(after, until time.Time) bool { return len(t.passed(after, until)) > 0 }
+func (t boundaries) between(after, until time.Time) bool { return len(t.passed(after, until)) > 0 }
 
 // next is the first time after one; zero: there is none.
-func (t turns) next(after time.Time) (next time.Time) {
+func (t boundaries) next(after time.Time) (next time.Time) {
 	for _, times := range t {
 		if i := firstAfter(times, after); i < len(times) && (next.IsZero() || times[i].Before(next)) {
 			next = times[i]

@@ -39,13 +39,13 @@ type plan struct {
 	after     scope     // by changes that came while others were gathered
 	afterAt   time.Time // when the last of these came; zero: there are none
 	last      time.Time // when the last change came
-	turns     turns
+	turns     boundaries
 	unseen    unseen
 	turned    time.Time // up to when turns have been looked at
 }
 
 func newPlan() *plan {
-	return &plan{questions: map[envoylog.Question]*question{}, turns: turns{}, unseen: unseen{}}
+	return &plan{questions: map[envoylog.Question]*question{}, turns: boundaries{}, unseen: unseen{}}
 }
 
 // begin adds a tunnel. What has changed since it was asked about has to be asked again; it says whether that is so.

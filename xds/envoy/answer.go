@@ -154,8 +154,8 @@ func celConfig() *corev3.CelExpressionConfig {
 	return &corev3.CelExpressionConfig{EnableStringConcat: true, EnableStringConversion: true, EnableStringFunctions: true}
 }
 
-// GoBy sets what a TCP proxy goes by, from the answer.
-func GoBy(more ...*statev3.FilterStateValue) *listenerv3.Filter {
+// RouteByAnswer sets what a TCP proxy goes by, from the answer.
+func RouteByAnswer(more ...*statev3.FilterStateValue) *listenerv3.Filter {
 	return SetState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, Said(sayCluster), Stay)}, more...)...)
 }
 

@@ -19,7 +19,7 @@ const filterAsks = FilterAuthz + ".route"
 func asksByRoute() *hcmv3.HttpFilter {
 	return httpFilter(filterAsks, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "composite", TypedConfig: Packed(&compositev3.Composite{})},
-		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipped()},
+		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipFilter()},
 	})
 }
 

@@ -169,7 +169,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, off(f))
 	}
 	if !m.Exit {
-		filters = append(filters, upgradesAlone())
+		filters = append(filters, upgradesOverHTTP11())
 	}
 	if m.OnDemand {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
@@ -177,7 +177,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		}))
 	}
 	if m.Log == wire.SidecarHTTP {
-		filters = append(filters, tellers(m.Mesh)...)
+		filters = append(filters, loggedElsewhereFilters(m.Mesh)...)
 	}
 	return append(filters, off(sessions()), router())
 }

@@ -80,7 +80,7 @@ func ingressFilters() []*hcmv3.HttpFilter {
 		asksByRoute(),
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
 		translatesAsked(),
-		upgradesAlone(),
+		upgradesOverHTTP11(),
 		sessions(),
 		router(),
 	)
@@ -90,7 +90,7 @@ func ingressFilters() []*hcmv3.HttpFilter {
 func translatesAsked() *hcmv3.HttpFilter {
 	return httpFilter(FilterWeb, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: FilterWeb, TypedConfig: Packed(&grpcwebv3.GrpcWeb{})},
-		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipped()},
+		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipFilter()},
 	})
 }
 
@@ -126,7 +126,7 @@ func IngressQuestions(table string, hosts Inline) []*resource.Resource {
 // IngressBytes asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
 func IngressBytes(table, name, kind string, log wire.Place) []*listenerv3.Filter {
 	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
-	return append(AuthorizeConnections(), q.Filter(), GoBy(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter())
+	return append(AuthorizeConnections(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter())
 }
 
 // PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.

@@ -32,7 +32,7 @@ func worthTelling(place wire.Place, tags map[string]string, mesh bool) *accesslo
 	switch place {
 	case wire.SidecarHTTP:
 		// without a final answer there is no status that the expression could compare
-		return allOf(untold(), anyOf(statusIs(accesslogv3.ComparisonFilter_LE, 199), expression("!("+loggedByGateway+")")))
+		return allOf(notLoggedElsewhere(), anyOf(statusIs(accesslogv3.ComparisonFilter_LE, 199), expression("!("+loggedByGateway+")")))
 	case wire.GatewayHTTP, wire.ForwardHTTP:
 		// the internal listener logs the tunnels that it took
 		return anyOf(notCONNECT(), statusIs(accesslogv3.ComparisonFilter_NE, 200))

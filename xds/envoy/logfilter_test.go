@@ -235,8 +235,8 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 	}
 	late := To("gateway")
 	late.Timeout = durationpb.New(100 * time.Millisecond)
-	marked := func(path, cluster, by string) *routev3.Route { return Told(prefix(path, To(cluster)), by) }
-	markedLate := Told(prefix("/marked/late", late), LoggedAtGateway)
+	marked := func(path, cluster, by string) *routev3.Route { return LoggedElsewhere(prefix(path, To(cluster)), by) }
+	markedLate := LoggedElsewhere(prefix("/marked/late", late), LoggedAtGateway)
 	preflight := Configured(marked("/marked/preflight", "gateway", LoggedAtGateway), FilterCORS, Packed(&corsv3.CorsPolicy{
 		AllowOriginStringMatch: []*typematcherv3.StringMatcher{{MatchPattern: &typematcherv3.StringMatcher_Prefix{Prefix: "http"}}},
 	}))

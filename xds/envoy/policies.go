@@ -22,7 +22,7 @@ import (
 )
 
 // The filters that keep EgressPolicies: the root namespace's level, and that of the workload's own. What they hold comes as
-// resources of these names (xds/translate/policing).
+// resources of these names (xds/translate/policyfilter).
 const (
 	FilterRoot = "sallyport.policies.root"
 	FilterOwn  = "sallyport.policies.own"
@@ -35,7 +35,7 @@ const (
 )
 
 // FilterAuthz keeps the AuthorizationPolicies that are for a proxy. What it holds comes by a resource of this name
-// (xds/translate/authorizing).
+// (xds/translate/authzfilter).
 const FilterAuthz = "sallyport.authorization"
 
 // FilterAuthzRequests and FilterAuthzConnections keep those that are for a sidecar's pod, of what comes for its app, and those for an ingress
@@ -86,7 +86,7 @@ func policies() []*hcmv3.HttpFilter {
 // askedByName notes the host that is asked for where the row does not say it, which is of a pattern then. An expression takes some 10 µs, so it
 // is left out otherwise.
 func askedByName() *hcmv3.HttpFilter {
-	said := If(IsLike(StateInput(wire.StateHost), ".+"), skipped())
+	said := If(IsLike(StateInput(wire.StateHost), ".+"), skipFilter())
 	return httpFilter(filterAskedHost, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(&httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})},
 		XdsMatcher:      InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{said}, nil),
@@ -176,7 +176,7 @@ func asking(outside string, values ...*statev3.FilterStateValue) *httpstatev3.Co
 // of that one what it is.
 func AskLetOut(r *routev3.Route) {
 	if r.TypedPerFilterConfig[filterAsked] == nil {
-		Configured(r, filterAsked, Packed(asking(wire.LetOut, hostAsked(), portAsked())))
+		Configured(r, filterAsked, Packed(asking(wire.LetOutByPolicy, hostAsked(), portAsked())))
 	}
 }
 

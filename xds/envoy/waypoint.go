@@ -77,7 +77,7 @@ func waypointFilters(asking []Authorizer, asked ...*hcmv3.HttpFilter) []*hcmv3.H
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
 		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
 		off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})),
-		upgradesAlone(),
+		upgradesOverHTTP11(),
 		off(sessions()),
 		router(),
 	)
@@ -112,7 +112,7 @@ func WaypointBytes(stat, name, in, kind string) []*listenerv3.Filter {
 	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
 	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(AskedTags(name))}
 	return []*listenerv3.Filter{
-		q.Filter(), GoBy(State(wire.StateProtocols, Said(SayALPN), Stay), State(wire.StateServerName, Said(SaySNI), Stay)), on.Filter(),
+		q.Filter(), RouteByAnswer(State(wire.StateProtocols, Said(SayALPN), Stay), State(wire.StateServerName, Said(SaySNI), Stay)), on.Filter(),
 	}
 }
 

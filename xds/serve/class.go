@@ -104,7 +104,7 @@ func (c *class) between(before, now *resource.Resource, sameAsked bool) *resourc
 		if c.mixed == nil {
 			c.mixed = map[mixture]*resource.Resource{}
 		}
-		b = translate.Between(before, now, sameAsked)
+		b = translate.InTransition(before, now, sameAsked)
 		c.mixed[both] = b
 	}
 	return b

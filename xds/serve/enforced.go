@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 )
@@ -36,7 +36,7 @@ func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 		}
 		out[key] = e
 	}
-	kept := map[*class][]*permit.Policy{}
+	kept := map[*class][]*egresspolicy.Policy{}
 	for _, st := range c.streams {
 		if st.class.view.Class.Kind != st.policed.police.Kind {
 			continue // an ingress gateway's pods let nothing out

@@ -15,7 +15,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
@@ -125,21 +125,21 @@ func policedHost(r *rand.Rand, e *envoys) string {
 }
 
 // peopleIn are the workloads that a namespace's objects tell of.
-func peopleIn(e *envoys, ns string) (out []registry.Person) {
+func peopleIn(e *envoys, ns string) (out []registry.LabeledWorkload) {
 	for _, key := range (world{objects: e.objects}).keys() {
 		if key.Namespace != ns {
 			continue
 		}
 		switch o := e.objects[key]; spec := o.Spec.(type) {
 		case *corev1.Pod:
-			p := registry.Person{Account: spec.Spec.ServiceAccountName, Labels: spec.Labels, Addresses: []netip.Addr{netip.MustParseAddr(spec.Status.PodIP)}}
+			p := registry.LabeledWorkload{Account: spec.Spec.ServiceAccountName, Labels: spec.Labels, Addresses: []netip.Addr{netip.MustParseAddr(spec.Status.PodIP)}}
 			for _, more := range spec.Status.PodIPs {
 				p.Addresses = append(p.Addresses, netip.MustParseAddr(more.IP))
 			}
 			out = append(out, p)
 		case *networking.WorkloadEntry:
 			if at, err := netip.ParseAddr(spec.Address); err == nil && spec.ServiceAccount != "" {
-				out = append(out, registry.Person{Account: spec.ServiceAccount, Labels: spec.Labels, Addresses: []netip.Addr{at}})
+				out = append(out, registry.LabeledWorkload{Account: spec.ServiceAccount, Labels: spec.Labels, Addresses: []netip.Addr{at}})
 			}
 		}
 	}
@@ -161,58 +161,58 @@ func disagreePoliced(e *envoys, w world, x tried) (disagreement, bool) {
 
 // unknownTo is a verdict for a workload at its address, where Decide believes what is said of its labels: a gateway asks the registry.
 func unknownTo(s *registry.Snapshot, x tried, v policy.Verdict, want observed) observed {
-	set := permit.Set{Root: s.RootPolicies(x.from.Namespace), Own: s.OwnPolicies(x.from.Namespace)}
+	set := egresspolicy.Set{Root: s.RootPolicies(x.from.Namespace), Own: s.OwnPolicies(x.from.Namespace)}
 	if unknownIn(s, set.Root, x) == nil && unknownIn(s, set.Own, x) == nil {
 		return want
 	}
-	if r := ruleAt(s, set.Enforced(), x, v.Asked); r.Action == permit.Deny {
+	if r := ruleAt(s, set.Enforced(), x, v.Asked); r.Action == egresspolicy.Deny {
 		want.Allowed, want.DecidedBy, want.Rule, want.WouldDeny = false, r.Policy.Key, saidOf(&r), ""
 		want.Authorized, want.WouldRefuse, want.Asks = "", "", "" // what is denied is asked about no further
 		return want
 	}
-	if r := ruleAt(s, set, x, v.Asked); r.Action == permit.Deny && want.DecidedBy.Kind != config.KindAuthorizationPolicy {
+	if r := ruleAt(s, set, x, v.Asked); r.Action == egresspolicy.Deny && want.DecidedBy.Kind != config.KindAuthorizationPolicy {
 		want.WouldDeny = saidOf(&r)
 	}
 	return want
 }
 
-// ruleAt is permit.Set's Rule for a workload that is known by its address.
-func ruleAt(s *registry.Snapshot, set permit.Set, x tried, what *permit.Asked) permit.Ruling {
-	of := func(l permit.Level) permit.Ruling {
+// ruleAt is egresspolicy.Set's Rule for a workload that is known by its address.
+func ruleAt(s *registry.Snapshot, set egresspolicy.Set, x tried, what *egresspolicy.Attempt) egresspolicy.Ruling {
+	of := func(l egresspolicy.Level) egresspolicy.Ruling {
 		if p := unknownIn(s, l, x); p != nil {
-			return permit.Ruling{Action: permit.Deny, Policy: p, Unknown: true}
+			return egresspolicy.Ruling{Action: egresspolicy.Deny, Policy: p, Unknown: true}
 		}
 		return l.Selecting(x.from.Account, x.from.Labels).Rule(what)
 	}
 	root := of(set.Root)
-	if what != nil && what.Closed != nil && root.Action != permit.Deny && !root.LetsOut() {
-		return permit.Ruling{Action: permit.Deny, Policy: what.Closed, Unregistered: true}
+	if what != nil && what.Closed != nil && root.Action != egresspolicy.Deny && !root.LetsOut() {
+		return egresspolicy.Ruling{Action: egresspolicy.Deny, Policy: what.Closed, Unregistered: true}
 	}
-	if own := of(set.Own); root.Action != permit.Deny && (root.Rule == nil || !root.Rule.Final) && own.Action != permit.Unset {
+	if own := of(set.Own); root.Action != egresspolicy.Deny && (root.Rule == nil || !root.Rule.Final) && own.Action != egresspolicy.Unset {
 		return own
 	}
 	return root
 }
 
 // unknownIn is the policy of a level for whose sake a workload is refused, of which it cannot be known whether labels select it.
-func unknownIn(s *registry.Snapshot, l permit.Level, x tried) *permit.Policy {
+func unknownIn(s *registry.Snapshot, l egresspolicy.Level, x tried) *egresspolicy.Policy {
 	at, account := x.at, x.from.Account
 	if !at.IsValid() {
 		at = podAddress.Addr()
 	}
-	var by *permit.Policy
+	var by *egresspolicy.Policy
 	for _, p := range l {
 		if by == nil && len(p.Labels) > 0 && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, account)) {
 			by = p
 		}
 	}
-	var there []permit.Level
+	var there []egresspolicy.Level
 	for _, p := range s.People(x.from.Namespace) {
 		if p.Account == account && slices.Contains(p.Addresses, at) {
 			there = append(there, l.Selecting(account, p.Labels))
 		}
 	}
-	known := len(there) > 0 && !slices.ContainsFunc(there, func(o permit.Level) bool { return !slices.Equal(o, there[0]) })
+	known := len(there) > 0 && !slices.ContainsFunc(there, func(o egresspolicy.Level) bool { return !slices.Equal(o, there[0]) })
 	if by == nil || known {
 		return nil
 	}
@@ -268,7 +268,7 @@ func answeredRules(e interpret.Entry) string {
 }
 
 // saidOf is a ruling in the same words.
-func saidOf(r *permit.Ruling) string {
+func saidOf(r *egresspolicy.Ruling) string {
 	if r == nil {
 		return ""
 	}

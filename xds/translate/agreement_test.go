@@ -195,7 +195,7 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	}
 	o = atSidecar(out)
 	if x.Port == 15006 && len(out.Entries) == 0 { // the way in's listener gets it, and must not let strangers write into the pod's log
-		o.DecidedBy = resolve.Workload(e.snapshot, x.from.Namespace, x.from.Labels).Rest().By
+		o.DecidedBy = resolve.Workload(e.snapshot, x.from.Namespace, x.from.Labels).OutboundPolicy().By
 		return o, steps, nil
 	}
 	if o.Path != policy.PathGateway {

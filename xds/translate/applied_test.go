@@ -518,7 +518,7 @@ func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
 	}
 	var b strings.Builder
 	s := testCase{objects: r.Objects, mesh: settings}.snapshot()
-	fmt.Fprintln(&b, s.KeysWanted())
+	fmt.Fprintln(&b, s.WantedKeys())
 	for _, node := range []translate.Node{
 		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x", "istio-locality": "r1.z1"}},
 		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},

@@ -9,7 +9,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -47,20 +47,20 @@ func (p Policed) authorizedFrom(namespaces []string) bool {
 // being requests.
 func authorization(s *registry.Snapshot, p Policed) []*resource.Resource {
 	set, see := authorizedBy(s, p), atGateway(envoy.TrustsOf(s.Mesh))
-	f := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch {
-		connections := authorizing.Connections(set, see)
+	f := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch {
+		connections := authzfilter.Connections(set, see)
 		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
-		}, authorizing.Requests(set, see)))
+		}, authzfilter.Requests(set, see)))
 	})
-	return append(askedAtGateway(s, set, see), envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p), false)))
+	return append(askedAtGateway(s, set, see), envoy.SealExtension(envoy.FilterAuthz, f), envoy.SealExtension(envoy.FilterTokens, authzfilter.Tokens(verifiedBy(s, p), false)))
 }
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
 // that the workload wants to reach.
-func atGateway(trust envoy.Trusts) authorizing.Sight {
+func atGateway(trust envoy.Trusts) authzfilter.Sight {
 	from, asked := envoy.StateInput(wire.StateFrom), envoy.HeaderInput(":authority")
-	return authorizing.Sight{
+	return authzfilter.Sight{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(t authz.Term, values []string) *envoy.Predicate {
 			return envoy.IsLike(asked, t.Expression(values, nil))
@@ -74,14 +74,14 @@ func atGateway(trust envoy.Trusts) authorizing.Sight {
 // inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app, or an ingress gateway, of what comes into the
 // mesh: of requests, and of connections whose bytes nobody reads. They are there without policies, too, so that the first one is no other
 // listener.
-func inboundAuthorization(s *registry.Snapshot, p Policed, see authorizing.Sight) []*resource.Resource {
+func inboundAuthorization(s *registry.Snapshot, p Policed, see authzfilter.Sight) []*resource.Resource {
 	set := authorizedBy(s, p)
-	requests := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Requests(set, see) })
-	connections := authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, see) })
+	requests := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Requests(set, see) })
+	connections := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, see) })
 	return append(askedInbound(s, set, see),
 		envoy.SealExtension(envoy.FilterAuthzRequests, requests),
-		envoy.SealExtension(envoy.FilterAuthzConnections, authorizing.OfConnections(connections)),
-		envoy.SealExtension(envoy.FilterTokens, authorizing.Tokens(verifiedBy(s, p), p.Kind == Ingress)),
+		envoy.SealExtension(envoy.FilterAuthzConnections, authzfilter.OfConnections(connections)),
+		envoy.SealExtension(envoy.FilterTokens, authzfilter.Tokens(verifiedBy(s, p), p.Kind == Ingress)),
 	)
 }
 
@@ -97,9 +97,9 @@ func IsInboundAuthorization(name string) bool {
 
 // atPod is how a pod's own proxy sees who comes: by the certificate that the client showed in TLS of the mesh, and by the connection's
 // addresses, of which the port is the pod's.
-func atPod(trust envoy.Trusts) authorizing.Sight {
+func atPod(trust envoy.Trusts) authzfilter.Sight {
 	from := envoy.ClientAddressInput()
-	return authorizing.Sight{
+	return authzfilter.Sight{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
@@ -114,7 +114,7 @@ func atPod(trust envoy.Trusts) authorizing.Sight {
 
 // atIngress is how an ingress gateway sees who comes: nobody outside has a name of the mesh, whatever certificate is shown. Who is behind
 // the connection is told by as many proxies as the mesh trusts. The port is the one that the gateway's pods listen at.
-func atIngress(trust envoy.Trusts) authorizing.Sight {
+func atIngress(trust envoy.Trusts) authzfilter.Sight {
 	see := atPod(trust)
 	see.Remote = envoy.RemoteAddressInput()
 	return see

@@ -8,7 +8,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 	"github.com/sallyport/sallyport/xds/translate/farend"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -63,7 +63,7 @@ func askedBy(s *registry.Snapshot, c Class, names ...string) (out askedFrom) {
 		*far = far.WithoutMutual()
 	}
 	out.As = clusterAsked(out.By)
-	u := uses{secrets: map[registry.Given]int{}}
+	u := uses{secrets: map[registry.GivenCredential]int{}}
 	if g, ok := far.Far.Given[out.By.Port.Number]; ok {
 		u.secrets[g] = 1
 	}
@@ -140,46 +140,46 @@ func Asker(about string) string {
 // nobodyAsked are the two filters, of requests or of connections, where nobody is asked: closed denies what the first one denies by itself, if
 // anything. The second denies what a first one notes that is of before, or after, an edit.
 func nobodyAsked(closed *envoy.OnMatch) []*resource.Resource {
-	return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(nil, closed)), envoy.SealExtension(envoy.FilterAuthorizer, envoy.NobodyAsked())}
+	return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authzfilter.Asked(nil, closed)), envoy.SealExtension(envoy.FilterAuthorizer, envoy.NobodyAsked())}
 }
 
 func nobodyAskedOfConnections(closed *envoy.OnMatch) []*resource.Resource {
 	return []*resource.Resource{
-		envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(authorizing.Asked(nil, closed))),
+		envoy.SealExtension(envoy.FilterCustomConnections, authzfilter.OfConnections(authzfilter.Asked(nil, closed))),
 		envoy.SealExtension(envoy.FilterAuthorizerConnections, envoy.NobodyAskedOfConnections()),
 	}
 }
 
 // askedInbound are the filters by which a sidecar, or an ingress gateway, has an authorizer asked about requests and connections. Who is asked
 // by HTTP is told of no connections: these are closed, unless one who cannot be asked lets them in.
-func askedInbound(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
-	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
+func askedInbound(s *registry.Snapshot, set authz.Set, see authzfilter.Sight) []*resource.Resource {
+	by, why := resolve.AuthorizerOf(s, set, registry.ClientLocation{}, registry.GivesSecrets)
 	switch {
 	case why != "":
-		return append(nobodyAsked(authorizing.AskedRequests(set, see, why)), nobodyAskedOfConnections(authorizing.AskedConnections(set, see, why))...)
+		return append(nobodyAsked(authzfilter.AskedRequests(set, see, why)), nobodyAskedOfConnections(authzfilter.AskedConnections(set, see, why))...)
 	case by == nil:
 		return append(nobodyAsked(nil), nobodyAskedOfConnections(nil)...)
 	}
 	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by)}
 	out := []*resource.Resource{
-		envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(authorizing.AskedRequests(set, see, ""), nil)),
+		envoy.SealExtension(envoy.FilterCustom, authzfilter.Asked(authzfilter.AskedRequests(set, see, ""), nil)),
 		envoy.SealExtension(envoy.FilterAuthorizer, asker.Requests()),
 	}
 	switch {
 	case by.GRPC:
-		connections := authorizing.Asked(authorizing.AskedConnections(set, see, ""), nil)
-		return append(out, envoy.SealExtension(envoy.FilterCustomConnections, authorizing.OfConnections(connections)), envoy.SealExtension(envoy.FilterAuthorizerConnections, asker.Connections()))
+		connections := authzfilter.Asked(authzfilter.AskedConnections(set, see, ""), nil)
+		return append(out, envoy.SealExtension(envoy.FilterCustomConnections, authzfilter.OfConnections(connections)), envoy.SealExtension(envoy.FilterAuthorizerConnections, asker.Connections()))
 	case by.FailOpen:
 		return append(out, nobodyAskedOfConnections(nil)...)
 	default:
-		return append(out, nobodyAskedOfConnections(authorizing.AskedConnections(set, see, authorizing.OfRequestsAlone(by.Name)))...)
+		return append(out, nobodyAskedOfConnections(authzfilter.AskedConnections(set, see, authzfilter.OfRequestsAlone(by.Name)))...)
 	}
 }
 
 // askedAtGateway are those of an egress gateway: connections are asked about in place of being requests, and nobody can tell an authorizer
 // of them. The route of a request is settled, since EgressPolicies have judged it.
-func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) []*resource.Resource {
-	by, why := resolve.AuthorizerOf(s, set, registry.Near{}, registry.GivesSecrets)
+func askedAtGateway(s *registry.Snapshot, set authz.Set, see authzfilter.Sight) []*resource.Resource {
+	by, why := resolve.AuthorizerOf(s, set, registry.ClientLocation{}, registry.GivesSecrets)
 	if by == nil && why == "" {
 		return nobodyAsked(nil)
 	}
@@ -187,16 +187,16 @@ func askedAtGateway(s *registry.Snapshot, set authz.Set, see authorizing.Sight) 
 		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{envoy.KindTLS: connections, envoy.KindTCP: connections}, requests))
 	}
 	if by == nil {
-		return nobodyAsked(spoken(authorizing.AskedConnections(set, see, why), authorizing.AskedRequests(set, see, why)))
+		return nobodyAsked(spoken(authzfilter.AskedConnections(set, see, why), authzfilter.AskedRequests(set, see, why)))
 	}
 	passes := envoy.Ruled(wire.NoRule, true)
 	connections := passes
 	if !by.FailOpen {
-		connections = authorizing.AskedConnections(set, see, authorizing.OfRequestsAlone(by.Name))
+		connections = authzfilter.AskedConnections(set, see, authzfilter.OfRequestsAlone(by.Name))
 	}
 	asker := envoy.Authorizer{Authorizer: by.Authorizer, Cluster: clusterAsked(by), Fixed: true}
 	return []*resource.Resource{
-		envoy.SealExtension(envoy.FilterCustom, authorizing.Asked(spoken(passes, authorizing.AskedRequests(set, see, "")), spoken(connections, passes))),
+		envoy.SealExtension(envoy.FilterCustom, authzfilter.Asked(spoken(passes, authzfilter.AskedRequests(set, see, "")), spoken(connections, passes))),
 		envoy.SealExtension(envoy.FilterAuthorizer, asker.Requests()),
 	}
 }

@@ -41,7 +41,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 	in := egressgateway.Inputs{
 		Hosts:  hosts,
 		Listen: cmp.Or(c.Port, registry.DefaultTunnelPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
-		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Rest: exitRest(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
+		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, DNSDefaults: exitDNSDefaults(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
 	}
 	if c.Kind == Gateway {
 		in.Policies, in.Kept.Authz, in.Kept.Tokens = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace), s.VerifiesIn(c.Gateway.Namespace)
@@ -57,10 +57,10 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	who := c.sidecar(s)
 	in := outbound.Inputs{
 		Ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
-		Outside: who.Rest(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
+		Outside: who.OutboundPolicy(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
 		TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll,
 	}
-	in.Names, in.Inbound = sidecarRest(s, in.Outside), inboundInputs(s, c)
+	in.Names, in.Inbound = sidecarDNSDefaults(s, in.Outside), inboundInputs(s, c)
 	if c.Fetch {
 		in.Fetch, in.Named = s.Mesh.KeepUnused, c.Named
 	}
@@ -121,7 +121,7 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
 // endpoints: what should leave by it stays in.
-func gatewayAt(s *registry.Snapshot, to part.Leg, near registry.Near) outbound.Gateway {
+func gatewayAt(s *registry.Snapshot, to part.Leg, near registry.ClientLocation) outbound.Gateway {
 	ref := to.Ref
 	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: registry.DefaultTunnelPort}}
 	if svc := s.GatewayService(ref); svc != nil {

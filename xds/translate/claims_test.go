@@ -29,7 +29,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy/envoytest"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 	"github.com/sallyport/sallyport/xds/translate/httproute"
 )
 
@@ -90,7 +90,7 @@ func startWithTokens(t *testing.T, r *routev3.Route) (address string) {
 
 // verifying is the filter that verifies claimToken.
 func verifying() *jwtv3.JwtAuthentication {
-	return authorizing.Tokens(tokens.Set{{Rules: []tokens.Rule{{Name: "shop/tokens/jwtRules[0]", Issuer: "https://issuer.example", Keys: claimKeys}}}}, true)
+	return authzfilter.Tokens(tokens.Set{{Rules: []tokens.Rule{{Name: "shop/tokens/jwtRules[0]", Issuer: "https://issuer.example", Keys: claimKeys}}}}, true)
 }
 
 // startListening starts an Envoy that reads requests.

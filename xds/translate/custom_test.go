@@ -179,7 +179,7 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 				for _, sameAsked := range []bool{true, false} { // and while two policies change
 					for _, filter := range translate.Abouts() {
 						if r, ok := policies.Get(resource.Extension, filter); ok {
-							placed(t, b, filter, translate.Between(r, r, sameAsked))
+							placed(t, b, filter, translate.InTransition(r, r, sameAsked))
 						}
 					}
 					file = envoytest.Write(t, b)
@@ -283,7 +283,7 @@ func TestClosedWhileTwoChange(t *testing.T) {
 					if old[0] == now[0] {
 						continue
 					}
-					while := translate.Between(old[0], now[0], old[1].Version == now[1].Version)
+					while := translate.InTransition(old[0], now[0], old[1].Version == now[1].Version)
 					if limit := 2 * (len(old[0].Value()) + len(now[0].Value())); len(while.Value()) > limit {
 						t.Errorf("%s, from %q to %q: %d bytes, over %d", name, from, to, len(while.Value()), limit)
 					}
@@ -314,7 +314,7 @@ func TestClosedWhileTwoChange(t *testing.T) {
 						if next[0] == now[0] {
 							continue
 						}
-						between := translate.Between(now[0], next[0], now[1].Version == next[1].Version)
+						between := translate.InTransition(now[0], next[0], now[1].Version == next[1].Version)
 						for i, of := range [][3]*resource.Resource{{while, next[1], now[2]}, {between, now[1], now[2]}, {between, next[1], now[2]}} {
 							if fate(of[0], of[1], of[2]) == passesUnasked && before != passesUnasked && after != passesUnasked && fate(next[0], next[1], next[2]) != passesUnasked {
 								t.Errorf("%s, %s, from %q to %q to %q: at moment %d it passes unasked", name, path, from, to, then, i)

@@ -33,7 +33,7 @@ func (c Class) ingress(s *registry.Snapshot) resolve.Ingress {
 func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	if name, of := strings.CutPrefix(host, asked); of {
 		if n, there := c.ingress(s).Name(name); there {
-			return &ingress.Name{IngressName: n, IPv6: c.IPv6 && n.Datagrams()}
+			return &ingress.Name{IngressName: n, IPv6: c.IPv6 && n.HasUDP()}
 		}
 		return nil
 	}
@@ -41,11 +41,11 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	p, passed := c.ingress(s).Passed(host)
 	switch {
 	case led && passed:
-		return &ingress.Both{Target: ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}, Passed: ingress.Passed{IngressPassed: p}}
+		return &ingress.Both{Target: ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}, Passed: ingress.Passed{IngressPassthrough: p}}
 	case led:
 		return &ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}
 	case passed:
-		return &ingress.Passed{IngressPassed: p}
+		return &ingress.Passed{IngressPassthrough: p}
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) ingress.Inputs {
 	in := ingress.Inputs{
 		Servers: c.ingress(s).Servers(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts,
-		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
+		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
 	}
 	u = u.clone()
 	for _, server := range in.Servers {
@@ -69,8 +69,8 @@ func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) in
 	return in
 }
 
-// toldOf are the names, and hosts, of a class that a change is about.
-func toldOf(changed registry.Changed, c Class) [][]string {
+// loggedElsewhereBy are the names, and hosts, of a class that a change is about.
+func loggedElsewhereBy(changed registry.Changed, c Class) [][]string {
 	if c.Kind != Ingress {
 		return [][]string{changed.Hosts, changed.Endpoints}
 	}

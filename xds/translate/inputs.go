@@ -108,9 +108,11 @@ func (c Class) exit(s *registry.Snapshot) resolve.Exit {
 }
 
 // near is where the class's proxies are.
-func (c Class) near(s *registry.Snapshot) registry.Near { return s.Near(c.Network, c.Client) }
+func (c Class) near(s *registry.Snapshot) registry.ClientLocation {
+	return s.ClientLocation(c.Network, c.Client)
+}
 
-func (c Class) secretsAt() registry.SecretsAt {
+func (c Class) secretsAt() registry.SecretAccess {
 	if c.Plain {
 		return registry.NoSecrets
 	}

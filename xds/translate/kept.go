@@ -5,20 +5,20 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
 )
 
 // Chosen are some of a snapshot's EgressPolicies, by namespace and name.
-type Chosen map[string]map[string]*permit.Policy
+type Chosen map[string]map[string]*egresspolicy.Policy
 
 // Choose finds them. Those that are not there are left out.
 func Choose(s *registry.Snapshot, policies []config.Key) Chosen {
 	out := Chosen{}
 	for _, key := range policies {
 		if out[key.Namespace] == nil {
-			out[key.Namespace] = map[string]*permit.Policy{}
+			out[key.Namespace] = map[string]*egresspolicy.Policy{}
 		}
 		out[key.Namespace][key.Name] = nil
 	}
@@ -34,7 +34,7 @@ func Choose(s *registry.Snapshot, policies []config.Key) Chosen {
 
 // Kept gives those of some policies that proxies of the kind keep, whose view it is: gateways keep all; proxies of one workload those that select it;
 // those of nodes what is for the namespaces of their pods; waypoints what may decide about hosts outside, if they stand before any.
-func (p Policed) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*permit.Policy) {
+func (p Policed) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*egresspolicy.Policy) {
 	root := s.Mesh.RootNamespace
 	switch p.Kind {
 	case Gateway:
@@ -44,14 +44,14 @@ func (p Policed) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*perm
 		if p.Serves == "" {
 			return nil
 		}
-		return append(chosen.in(serves, nil), chosen.in([]string{root}, func(policy *permit.Policy) bool {
+		return append(chosen.in(serves, nil), chosen.in([]string{root}, func(policy *egresspolicy.Policy) bool {
 			return policy.Namespaces == nil || slices.ContainsFunc(strings.Split(p.Serves, ","), func(ns string) bool { return s.MeansNamespace(policy, ns) })
 		})...)
 	case Waypoint:
 		if len(v.levels.hosts) == 0 {
 			return nil
 		}
-		return chosen.in(chosen.namespaces(), func(policy *permit.Policy) bool { return policy.DecidesAbout(v.levels.hosts) })
+		return chosen.in(chosen.namespaces(), func(policy *egresspolicy.Policy) bool { return policy.DecidesAbout(v.levels.hosts) })
 	default:
 		return append(chosen.named(root, p.Root), chosen.named(p.Namespace, p.Own)...)
 	}
@@ -65,7 +65,7 @@ func (c Chosen) namespaces() (out []string) {
 }
 
 // in are those of namespaces that are so; nil is for all.
-func (c Chosen) in(namespaces []string, so func(*permit.Policy) bool) (out []*permit.Policy) {
+func (c Chosen) in(namespaces []string, so func(*egresspolicy.Policy) bool) (out []*egresspolicy.Policy) {
 	for _, ns := range namespaces {
 		for _, p := range c[ns] {
 			if p != nil && (so == nil || so(p)) {
@@ -77,7 +77,7 @@ func (c Chosen) in(namespaces []string, so func(*permit.Policy) bool) (out []*pe
 }
 
 // named are those of one namespace that have the names.
-func (c Chosen) named(ns, names string) (out []*permit.Policy) {
+func (c Chosen) named(ns, names string) (out []*egresspolicy.Policy) {
 	if c[ns] == nil || names == "" {
 		return nil
 	}

@@ -54,7 +54,7 @@ func (e *edit) foundElsewhere(host string, old *part.Part) {
 
 // setDigest has the digest say what there is in the view that is being made. In a view over another one it is that one's where no host differs.
 func (e *edit) setDigest() {
-	if !e.next.Class.Named || e.under != nil && e.next.Class.besides() { // the latter has the hosts of the view below
+	if !e.next.Class.Named || e.under != nil && e.next.Class.isOverlay() { // the latter has the hosts of the view below
 		return
 	}
 	own := e.ownKeys()

@@ -34,8 +34,8 @@ func (c Class) Common() Class {
 // BuildOver is Build over the view of the class's Common, of the same snapshot. Where most of it would be other than there, it stands
 // alone.
 func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *View {
-	if c.besides() {
-		return buildInward(common, s, c)
+	if c.isOverlay() {
+		return buildOverlay(common, s, c)
 	}
 	if c.Own != "" {
 		return t.buildOwn(common, s, c)
@@ -104,7 +104,7 @@ func (v *View) Own(t resource.Type) iter.Seq[string] {
 
 // UpdateOver is Update for a view over one that was updated already, with the references of what changed in that one.
 func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
-	if v.Class.besides() {
+	if v.Class.isOverlay() {
 		return inward(v.following(common, differ), s).commit()
 	}
 	if v.Class.Own != "" {

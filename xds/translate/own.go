@@ -38,8 +38,8 @@ func (c Class) OwnTables() []string {
 	return strings.Split(c.Own, ",")
 }
 
-// alone is the class of a proxy that were one namespace's alone; of "" that of what all pods share.
-func (c Class) alone(namespace string) Class {
+// ofNamespace is the class of a proxy that were one namespace's ofNamespace; of "" that of what all pods share.
+func (c Class) ofNamespace(namespace string) Class {
 	c.Own, c.View = "", namespace
 	return c
 }
@@ -53,7 +53,7 @@ type owned struct {
 
 // own makes, or remembers, a host's share of a namespace's tables; nil where it has none. Everybody's is that of the view below.
 func (e *edit) own(s *registry.Snapshot, t *Translator, namespace, host string) *part.Part {
-	c := e.next.Class.alone(namespace)
+	c := e.next.Class.ofNamespace(namespace)
 	theirs := t.host(s, c, host)
 	everybodys, _ := e.hosts.Get(host)
 	if theirs == nil && everybodys == nil {
@@ -132,7 +132,7 @@ func (t *Translator) updateOwn(v, common *View, differ []resource.Ref, s *regist
 		return next, next.unlike(v, differ)
 	}
 	e := v.following(common, differ)
-	for _, hosts := range toldOf(changed, v.Class) {
+	for _, hosts := range loggedElsewhereBy(changed, v.Class) {
 		for _, host := range hosts {
 			e.setOwn(s, t, host)
 		}
@@ -164,7 +164,7 @@ func (e *edit) setOwnBase(s *registry.Snapshot, common *View) {
 func ownInputs(s *registry.Snapshot, c Class, u uses) node.OwnInputs {
 	in := node.OwnInputs{Ways: gatewaysUsed(s, c, u), Secrets: materials(s, u)}
 	for _, ns := range c.OwnTables() {
-		own := sidecarInputs(s, c.alone(ns), u.in(ns))
+		own := sidecarInputs(s, c.ofNamespace(ns), u.in(ns))
 		own.Own, own.Pods = ns, true
 		for i := range own.Ports {
 			own.Ports[i].Own = ns
@@ -175,7 +175,7 @@ func ownInputs(s *registry.Snapshot, c Class, u uses) node.OwnInputs {
 }
 
 func noUses() uses {
-	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.Given]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
+	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
 }
 
 // in is what the hosts of a namespace's tables use of ports.

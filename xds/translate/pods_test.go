@@ -64,7 +64,7 @@ func snapshotOf(t *testing.T, name, text string) *registry.Snapshot {
 // TestDoors: a pod has listeners of its own where an object is about what comes to it, which stay the same as long as what is said does.
 func TestDoors(t *testing.T) {
 	const security = "apiVersion: security.istio.io/v1\nmetadata: {name: p, namespace: shop}\n"
-	var d translate.Doors
+	var d translate.PodListeners
 	of := func(name, text string, labels map[string]string) map[string][]byte {
 		return d.Of(snapshotOf(t, name, text), "shop/web-1", "shop", labels)
 	}

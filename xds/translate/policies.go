@@ -8,13 +8,13 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/authz"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/policing"
+	"github.com/sallyport/sallyport/xds/translate/policyfilter"
 	"github.com/sallyport/sallyport/xds/translate/waypoint"
 )
 
@@ -81,7 +81,7 @@ func tokenNames(set tokens.Set) string {
 	return strings.Join(names, ",")
 }
 
-func keys(l permit.Level) string {
+func keys(l egresspolicy.Level) string {
 	names := make([]string, len(l))
 	for i, p := range l {
 		names[i] = p.Key.Name
@@ -90,7 +90,7 @@ func keys(l permit.Level) string {
 }
 
 // named picks policies by the names in a Policed.
-func named(l permit.Level, names string) (out permit.Level) {
+func named(l egresspolicy.Level, names string) (out egresspolicy.Level) {
 	list := strings.Split(names, ",")
 	for _, p := range l {
 		if slices.Contains(list, p.Key.Name) {
@@ -135,8 +135,8 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	if p.Kind != Gateway {
 		if changed.Mesh || len(changed.Policies) > 0 {
-			set := permit.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
-			e.replace(nil, policing.Self(set, p.Kind == Sidecar, closesRest(s)))
+			set := egresspolicy.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
+			e.replace(nil, policyfilter.Self(set, p.Kind == Sidecar, closesUnregistered(s)))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
 			e.replace(nil, inboundAuthorization(s, p, atPod(envoy.TrustsOf(s.Mesh))))
@@ -156,7 +156,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 	}
 	for _, ns := range namespaces {
 		if list := s.OwnPolicies(ns); len(list) > 0 {
-			e.replace(nil, []*resource.Resource{policing.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), unsettled, trust)})
+			e.replace(nil, []*resource.Resource{policyfilter.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), unsettled, trust)})
 		} else {
 			e.remove(resource.Extension, ownName(ns))
 		}
@@ -188,7 +188,7 @@ func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
 	for _, ns := range s.PolicedNamespaces() {
 		k.Root = k.Root || ns == s.Mesh.RootNamespace
 		k.Own = k.Own || ns != s.Mesh.RootNamespace
-		k.Ends = k.Ends || slices.ContainsFunc(s.Policies(ns), (*permit.Policy).Ends)
+		k.Ends = k.Ends || slices.ContainsFunc(s.Policies(ns), (*egresspolicy.Policy).Ends)
 	}
 	return k
 }
@@ -204,7 +204,7 @@ func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Change
 	trust := envoy.TrustsOf(s.Mesh)
 	of, others := rootLevels(s, resolve.Root(s), serves)
 	return []*resource.Resource{
-		policing.IndexOutside(envoy.FilterRoot, of, others, trust), policing.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policing.Unknown(meshPolicy(s), "node"), trust),
+		policyfilter.IndexOutside(envoy.FilterRoot, of, others, trust), policyfilter.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policyfilter.Unknown(meshPolicy(s), "node"), trust),
 	}
 }
 
@@ -213,7 +213,7 @@ func ownLevels(s *registry.Snapshot, namespaces []string) map[string]*httprbacv3
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	out := map[string]*httprbacv3.RBAC{}
 	for _, ns := range namespaces {
-		out[ns] = policing.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
+		out[ns] = policyfilter.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
 	}
 	return out
 }
@@ -223,7 +223,7 @@ func rootLevels(s *registry.Snapshot, root resolve.RootLevels, namespaces []stri
 	levels := map[string]*httprbacv3.RBAC{}
 	level := func(name string) *httprbacv3.RBAC {
 		if l, there := root.Levels[name]; there && levels[name] == nil {
-			levels[name] = policing.RootFilter(l.Namespace, l.Governed(), envoy.TrustsOf(s.Mesh), closesRest(s))
+			levels[name] = policyfilter.RootFilter(l.Namespace, l.Governed(), envoy.TrustsOf(s.Mesh), closesUnregistered(s))
 		}
 		return levels[name]
 	}
@@ -246,13 +246,13 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 	}
 	root := resolve.Root(s)
 	now := []*resource.Resource{
-		policing.Index(envoy.FilterOwn, of, "", trust),
-		policing.Index(envoy.FilterOwnLed, of, "", trust),
-		policing.Index(envoy.FilterRoot, root.Of, root.Others, trust),
-		policing.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
+		policyfilter.Index(envoy.FilterOwn, of, "", trust),
+		policyfilter.Index(envoy.FilterOwnLed, of, "", trust),
+		policyfilter.Index(envoy.FilterRoot, root.Of, root.Others, trust),
+		policyfilter.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
-		now = append(now, policing.Root(name, level.Namespace, level.Governed(), trust, closesRest(s)))
+		now = append(now, policyfilter.Root(name, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
 	}
 	var gone []*resource.Resource
 	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })
@@ -265,8 +265,8 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
 	})
 }
 
-// closesRest is the object that closes what nobody registered, where rules let some of it out; "" otherwise.
-func closesRest(s *registry.Snapshot) string {
+// closesUnregistered is the object that closes what nobody registered, where rules let some of it out; "" otherwise.
+func closesUnregistered(s *registry.Snapshot) string {
 	if !s.LetsOut() {
 		return ""
 	}

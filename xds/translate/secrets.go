@@ -12,10 +12,10 @@ import (
 // materials are what the hosts of a view need of Secrets, in order. Hosts name them; what is in them is the base's, so
 // that a key that is exchanged is one resource for all hosts that use it.
 func materials(s *registry.Snapshot, u uses) []farend.Material {
-	all := map[registry.CredentialRef]registry.Given{}
+	all := map[registry.CredentialRef]registry.GivenCredential{}
 	for g := range u.secrets {
 		sum := all[g.Ref]
-		all[g.Ref] = registry.Given{Ref: g.Ref, Pair: sum.Pair || g.Pair, Roots: sum.Roots || g.Roots}
+		all[g.Ref] = registry.GivenCredential{Ref: g.Ref, Pair: sum.Pair || g.Pair, Roots: sum.Roots || g.Roots}
 	}
 	var out []farend.Material
 	for _, ref := range slices.SortedFunc(maps.Keys(all), func(a, b registry.CredentialRef) int {

@@ -35,7 +35,7 @@ type uses struct {
 	ports    map[part.PortUse]int
 	ranges   map[part.RangeUse]int
 	gateways map[part.Leg]int
-	secrets  map[registry.Given]int
+	secrets  map[registry.GivenCredential]int
 	fronts   map[part.Front]int
 	leads    map[string]int
 }
@@ -145,7 +145,7 @@ func (t *Translator) Forget(changed registry.Changed) {
 // Build makes a class's view from nothing.
 func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 	if c.Own != "" {
-		return t.buildOwn(t.Build(s, c.alone("")), s, c)
+		return t.buildOwn(t.Build(s, c.ofNamespace("")), s, c)
 	}
 	v := emptyView()
 	v.Class, v.uses, v.packs, v.opened = c, noUses(), t.packs(c), t.opened
@@ -179,7 +179,7 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 // move takes an edit to what the snapshot says.
 func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	defer t.packer.Done()
-	for _, hosts := range toldOf(changed, e.next.Class) {
+	for _, hosts := range loggedElsewhereBy(changed, e.next.Class) {
 		for _, host := range hosts {
 			e.setHost(host, e.share(s, t, host))
 		}

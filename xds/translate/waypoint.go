@@ -131,7 +131,7 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
-		Rest: name.Rest{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
+		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
 	}}
 	in.setAuthorizers(s, c)
 	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
@@ -161,7 +161,7 @@ func askedAtFront(s *registry.Snapshot, c Class, set authz.Set) (out waypoint.As
 func waypointTurned(changed registry.Changed, c Class) bool {
 	switch c.Kind {
 	case Waypoint:
-		return changed.Waypoints || changed.Doors
+		return changed.Waypoints || changed.ReservedAddresses
 	case Ambient, Ingress: // which may go by one
 		return changed.Waypoints
 	default:

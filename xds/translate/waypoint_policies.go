@@ -7,12 +7,12 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/policing"
+	"github.com/sallyport/sallyport/xds/translate/policyfilter"
 )
 
 // frontLevels are what a waypoint keeps of EgressPolicies: whoever sees a host may come for it, so those of all namespaces, as far as they may decide about
@@ -23,7 +23,7 @@ type frontLevels struct {
 }
 
 // setLevels sets a waypoint's levels. An edit of a policy costs the levels of its namespace, and what is sent is nothing if those are as before. A host that
-// comes is looked for in all of them; until the waypoint has them, it has what opens none (permit.Level.About).
+// comes is looked for in all of them; until the waypoint has them, it has what opens none (egresspolicy.Level.About).
 func (e *edit) setLevels(s *registry.Snapshot, gateway registry.Ref, changed registry.Changed) {
 	was := e.next.levels
 	var hosts []string
@@ -56,14 +56,14 @@ func (e *edit) setLevels(s *registry.Snapshot, gateway registry.Ref, changed reg
 
 // rootDiffers says whether the root namespace's level may be another one after edits in namespaces: policies of its own may ask who is in others.
 func rootDiffers(s *registry.Snapshot, namespaces []string) bool {
-	return slices.Contains(namespaces, s.Mesh.RootNamespace) || slices.ContainsFunc(s.Policies(s.Mesh.RootNamespace), func(p *permit.Policy) bool {
+	return slices.Contains(namespaces, s.Mesh.RootNamespace) || slices.ContainsFunc(s.Policies(s.Mesh.RootNamespace), func(p *egresspolicy.Policy) bool {
 		return p.Namespaces != nil || p.ByLabels()
 	})
 }
 
 // index are namespaces' own levels, in the one resource that tells them apart.
 func (f *frontLevels) index(s *registry.Snapshot) *resource.Resource {
-	return policing.IndexWithin(envoy.FilterOwn, f.own, nil, envoy.TrustsOf(s.Mesh))
+	return policyfilter.IndexWithin(envoy.FilterOwn, f.own, nil, envoy.TrustsOf(s.Mesh))
 }
 
 // setOwn sets namespaces' own levels, and says whether one differs.
@@ -77,7 +77,7 @@ func (f *frontLevels) setOwn(s *registry.Snapshot, namespaces []string) (differs
 			differs = differs || had
 			continue
 		}
-		if now := policing.OwnFilter(ns, resolve.Govern(list.About(f.hosts), s.People(ns)), unsettled, trust); !had || !proto.Equal(was, now) {
+		if now := policyfilter.OwnFilter(ns, resolve.Govern(list.About(f.hosts), s.People(ns)), unsettled, trust); !had || !proto.Equal(was, now) {
 			f.own[ns], differs = now, true
 		}
 	}
@@ -91,14 +91,14 @@ func (f *frontLevels) root(s *registry.Snapshot) *resource.Resource {
 		root.Levels[name] = level.About(f.hosts)
 	}
 	of, others := rootLevels(s, root, nil)
-	return policing.IndexWithin(envoy.FilterRoot, of, others, envoy.TrustsOf(s.Mesh))
+	return policyfilter.IndexWithin(envoy.FilterRoot, of, others, envoy.TrustsOf(s.Mesh))
 }
 
 // noLevels are what a waypoint has that stands before no host outside: nobody comes to it for one, and it has nothing by which one could be let out.
 func noLevels(s *registry.Snapshot) []*resource.Resource {
 	trust := envoy.TrustsOf(s.Mesh)
 	return []*resource.Resource{
-		policing.IndexWithin(envoy.FilterOwn, nil, policing.Unknown(meshPolicy(s), "waypoint"), trust), policing.IndexWithin(envoy.FilterRoot, nil, nil, trust),
+		policyfilter.IndexWithin(envoy.FilterOwn, nil, policyfilter.Unknown(meshPolicy(s), "waypoint"), trust), policyfilter.IndexWithin(envoy.FilterRoot, nil, nil, trust),
 	}
 }
 

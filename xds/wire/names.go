@@ -254,8 +254,8 @@ const (
 
 // The values of StateOutside.
 const (
-	Leaves = "1" // for a host that somebody registered, or by outboundTrafficPolicy
-	LetOut = "2" // for one that nobody registered, and that only rules of EgressPolicies let out
+	Leaves         = "1" // for a host that somebody registered, or by outboundTrafficPolicy
+	LetOutByPolicy = "2" // for one that nobody registered, and that only rules of EgressPolicies let out
 )
 
 // ClusterDomain is what all names of a cluster are below: its own DNS answers them, and sends nothing of them out.

@@ -37,15 +37,15 @@ type plane struct {
 	xds      *serve.Metrics
 	settings <-chan struct{} // the mesh settings were written
 
-	ready     chan struct{} // closed after the first batch
-	readyOnce sync.Once
-	known     *inventory
-	nodes     *nodes
-	doors     translate.Doors // of pods without sidecars that something is about
-	cluster   *cluster        // nil without one
-	policies  policyNotes
-	keys      *keys.Fetcher
-	machines  joining
+	ready        chan struct{} // closed after the first batch
+	readyOnce    sync.Once
+	known        *inventory
+	nodes        *nodes
+	podListeners translate.PodListeners // of pods without sidecars that something is about
+	cluster      *cluster               // nil without one
+	policies     policyNotes
+	keys         *keys.Fetcher
+	machines     joining
 	// keysFailing is which of them cannot be fetched.
 	keysFailing atomic.Pointer[map[config.Key]keys.Failure]
 	proposals   chan proposal
@@ -112,7 +112,7 @@ func (p *plane) configure(ctx context.Context) error {
 func (p *plane) wantKeys(ctx context.Context) {
 	s := p.snapshot.Load()
 	var all []keys.Wanted
-	for key, from := range s.KeysWanted() {
+	for key, from := range s.WantedKeys() {
 		refused := ""
 		if from.Beyond {
 			refused = fmt.Sprintf("namespace %s wants more than %d sets of keys, and this is none of the first", key.Namespace, tokens.MostSets)
@@ -136,7 +136,7 @@ func (p *plane) apply(changes []config.Change) registry.Changed {
 	moved := p.nodes.apply(own)
 	for _, c := range own {
 		if c.Key.Kind == config.KindPod && c.Object == nil {
-			p.doors.Forget(c.Key.Namespace + "/" + c.Key.Name)
+			p.podListeners.Forget(c.Key.Namespace + "/" + c.Key.Name)
 		}
 	}
 	s, changed := p.registry.Apply(changes)

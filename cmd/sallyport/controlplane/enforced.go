@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
@@ -163,7 +163,7 @@ func enforcement(o *config.Object, e enforcing) *condition.Condition {
 		so = "no proxy that the policy is for is connected"
 	}
 	switch {
-	case permit.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy)).Observe:
+	case egresspolicy.FromSpec(o, o.Spec.(*v1alpha1.EgressPolicy)).Observe:
 		c.Reason, c.Message = "Observed", "mode: Observe denies nothing, what would be denied is recorded"
 	case e.Refuses != "":
 		c.Reason, c.Message = "Refused", fmt.Sprintf("%s refuses what it was sent, and keeps what it had: %s; %s", e.Refuses, refusal(e.Refusal), so)

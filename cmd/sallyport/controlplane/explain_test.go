@@ -59,7 +59,7 @@ func TestExplainSocket(t *testing.T) {
 			t.Errorf("%v: %d", wrong, code)
 		}
 	}
-	var list []matrix.Listed
+	var list []matrix.PolicySummary
 	var m matrix.Matrix
 	for query, into := range map[string]any{"list": &list, "matrix?host=a.test&limit=5": &m} {
 		resp, err := client.Get("http://explain/policy/" + query)

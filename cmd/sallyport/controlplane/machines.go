@@ -80,7 +80,7 @@ func (j joining) batches() <-chan []config.Change {
 // beginMachines is called once, after the first batch of the configuration: machines of an earlier run are part of it.
 func (p *plane) beginMachines(ctx context.Context) {
 	if d := p.machines.disk; d != nil {
-		if changes := d.Adopt(p.machines.Standing()); len(changes) > 0 {
+		if changes := d.Adopt(p.machines.InForce()); len(changes) > 0 {
 			p.apply(changes)
 		}
 	}

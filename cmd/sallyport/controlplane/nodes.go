@@ -167,7 +167,7 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 			if translate.HasOwnTables(s, o.Namespace) {
 				one.Outbound = ambient.OutboundOf(o.Namespace)
 			}
-			one.Templates = p.doors.Of(s, one.Key(), o.Namespace, o.Labels)
+			one.Templates = p.podListeners.Of(s, one.Key(), o.Namespace, o.Labels)
 		}
 		out = append(out, one)
 	}

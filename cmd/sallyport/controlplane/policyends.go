@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -25,8 +25,8 @@ func (policyEnds) Describe(out chan<- *prometheus.Desc) { out <- ruleExpires }
 func (snapshot policyEnds) Collect(out chan<- prometheus.Metric) {
 	s := snapshot()
 	type end struct {
-		*permit.Policy
-		*permit.Rule
+		*egresspolicy.Policy
+		*egresspolicy.Rule
 	}
 	var ends []end
 	for _, ns := range s.PolicedNamespaces() {

@@ -103,9 +103,9 @@ func ruleOf(s *registry.Snapshot, svc *registry.Service) *registry.DestinationRu
 
 // closings are what is closed of a service's ports, or left out of its endpoints: by one object, or by any.
 func closings(s *registry.Snapshot, svc *registry.Service, by *config.Key) []admission.Finding {
-	place := registry.Place{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace}
+	place := registry.Connector{Kind: registry.AtGateway, Namespace: svc.Exit.Namespace}
 	if svc.Exit.IsZero() {
-		place = registry.Place{Kind: registry.AtSidecar, Namespace: svc.Namespace}
+		place = registry.Connector{Kind: registry.AtSidecar, Namespace: svc.Namespace}
 	}
 	far := s.FarEnd(svc, ruleOf(s, svc), place)
 	var out []admission.Finding

@@ -90,20 +90,20 @@ var namedKinds = [...]config.Kind{config.KindSecret, config.KindConfigMap}
 
 func namedKind(k config.Kind) kind {
 	if k == config.KindConfigMap {
-		return own(k, corev1.SchemeGroupVersion, "configmaps", "", leanConfigMap)
+		return own(k, corev1.SchemeGroupVersion, "configmaps", "", trimConfigMap)
 	}
-	return own(k, corev1.SchemeGroupVersion, "secrets", "", leanSecret)
+	return own(k, corev1.SchemeGroupVersion, "secrets", "", trimSecret)
 }
 
-// leanSecret keeps the values; what kubectl writes beside them has them too.
-func leanSecret(s *corev1.Secret) version {
+// trimSecret keeps the values; what kubectl writes beside them has them too.
+func trimSecret(s *corev1.Secret) version {
 	trimmed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace}, Type: s.Type, Data: s.Data}
 	m := s.ObjectMeta
 	return native(config.KindSecret, &m, nil, trimmed)
 }
 
-// leanConfigMap keeps whom to trust.
-func leanConfigMap(m *corev1.ConfigMap) version {
+// trimConfigMap keeps whom to trust.
+func trimConfigMap(m *corev1.ConfigMap) version {
 	trimmed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace}}
 	if roots, there := m.Data[named.TrustKey]; there {
 		trimmed.Data = map[string]string{named.TrustKey: roots}

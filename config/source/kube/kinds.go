@@ -54,12 +54,12 @@ func kinds() []kind {
 		gatewayAPI(config.KindUDPRoute, "udproutes"),
 		gatewayAPI(config.KindReferenceGrant, "referencegrants"),
 		gatewayAPI(config.KindBackendTLSPolicy, "backendtlspolicies"),
-		own(config.KindService, schema.GroupVersion{Version: "v1"}, "services", "", leanService),
-		own(config.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", leanSlice),
+		own(config.KindService, schema.GroupVersion{Version: "v1"}, "services", "", trimService),
+		own(config.KindEndpointSlice, discoveryv1.SchemeGroupVersion, "endpointslices", "", trimSlice),
 		// A pod that ended has no address any more, though it may still say one.
-		own(config.KindPod, corev1.SchemeGroupVersion, "pods", "status.phase!=Succeeded,status.phase!=Failed", leanPod),
-		own(config.KindNamespace, corev1.SchemeGroupVersion, "namespaces", "", leanNamespace),
-		own(config.KindNode, corev1.SchemeGroupVersion, "nodes", "", leanNode),
+		own(config.KindPod, corev1.SchemeGroupVersion, "pods", "status.phase!=Succeeded,status.phase!=Failed", trimPod),
+		own(config.KindNamespace, corev1.SchemeGroupVersion, "namespaces", "", trimNamespace),
+		own(config.KindNode, corev1.SchemeGroupVersion, "nodes", "", trimNode),
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 // The functions of this file keep of Kubernetes' own objects what the registry reads, and nothing else: what is not
 // kept takes no memory and makes no change.
 
-// leanService keeps addresses, ports, the selector, and which endpoints it wants asked.
-func leanService(s *corev1.Service) version {
+// trimService keeps addresses, ports, the selector, and which endpoints it wants asked.
+func trimService(s *corev1.Service) version {
 	trimmed := &corev1.Service{
-		ObjectMeta: leanMeta(&s.ObjectMeta),
+		ObjectMeta: trimMeta(&s.ObjectMeta),
 		Spec: corev1.ServiceSpec{
 			Type: s.Spec.Type, ExternalName: s.Spec.ExternalName, Selector: s.Spec.Selector,
 			ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports,
@@ -39,10 +39,10 @@ func nodeLocal(s *corev1.Service) *corev1.ServiceInternalTrafficPolicy {
 	return nil
 }
 
-// leanSlice keeps addresses, readiness and ports, and which Service they are of.
-func leanSlice(s *discoveryv1.EndpointSlice) version {
+// trimSlice keeps addresses, readiness and ports, and which Service they are of.
+func trimSlice(s *discoveryv1.EndpointSlice) version {
 	trimmed := &discoveryv1.EndpointSlice{
-		ObjectMeta: leanMeta(&s.ObjectMeta), AddressType: s.AddressType, Ports: s.Ports,
+		ObjectMeta: trimMeta(&s.ObjectMeta), AddressType: s.AddressType, Ports: s.Ports,
 		Endpoints: make([]discoveryv1.Endpoint, len(s.Endpoints)),
 	}
 	trimmed.Labels = nil
@@ -57,11 +57,11 @@ func leanSlice(s *discoveryv1.EndpointSlice) version {
 	return native(config.KindEndpointSlice, &s.ObjectMeta, nil, trimmed)
 }
 
-// leanPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar; of one
+// trimPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar; of one
 // without, the ports that the kubelet connects to.
-func leanPod(p *corev1.Pod) version {
+func trimPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
-		ObjectMeta: leanMeta(&p.ObjectMeta),
+		ObjectMeta: trimMeta(&p.ObjectMeta),
 		Spec:       corev1.PodSpec{ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork, NodeName: p.Spec.NodeName},
 		Status:     corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP},
 	}
@@ -71,13 +71,13 @@ func leanPod(p *corev1.Pod) version {
 	trimmed.UID, trimmed.DeletionTimestamp = p.UID, p.DeletionTimestamp
 	_, injected := p.Annotations[annotation.SidecarStatus.Name]
 	for i := range p.Spec.Containers {
-		if kept := leanContainer(&p.Spec.Containers[i], injected); !reflect.DeepEqual(kept, corev1.Container{}) {
+		if kept := trimContainer(&p.Spec.Containers[i], injected); !reflect.DeepEqual(kept, corev1.Container{}) {
 			trimmed.Spec.Containers = append(trimmed.Spec.Containers, kept)
 		}
 	}
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		if kept := leanContainer(c, injected); !injected && isNative(c) && connected(&kept) {
+		if kept := trimContainer(c, injected); !injected && isNative(c) && connected(&kept) {
 			kept.RestartPolicy = c.RestartPolicy
 			trimmed.Spec.InitContainers = append(trimmed.Spec.InitContainers, kept)
 		}
@@ -89,14 +89,14 @@ func leanPod(p *corev1.Pod) version {
 	return native(config.KindPod, &p.ObjectMeta, kept, trimmed)
 }
 
-// leanNamespace keeps labels and annotations; the server sends nothing else.
-func leanNamespace(n *metav1.PartialObjectMetadata) version {
-	return native(config.KindNamespace, &n.ObjectMeta, n.Annotations, &corev1.Namespace{ObjectMeta: leanMeta(&n.ObjectMeta)})
+// trimNamespace keeps labels and annotations; the server sends nothing else.
+func trimNamespace(n *metav1.PartialObjectMetadata) version {
+	return native(config.KindNamespace, &n.ObjectMeta, n.Annotations, &corev1.Namespace{ObjectMeta: trimMeta(&n.ObjectMeta)})
 }
 
-// leanNode keeps the networks of its pods, its addresses in the cluster, and the labels that say where it is. A node tells about itself every few
+// trimNode keeps the networks of its pods, its addresses in the cluster, and the labels that say where it is. A node tells about itself every few
 // seconds; nothing of that is kept, so it is no change.
-func leanNode(n *corev1.Node) version {
+func trimNode(n *corev1.Node) version {
 	trimmed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{PodCIDR: n.Spec.PodCIDR, PodCIDRs: n.Spec.PodCIDRs}}
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
@@ -114,7 +114,7 @@ func leanNode(n *corev1.Node) version {
 	return native(config.KindNode, &n.ObjectMeta, nil, trimmed)
 }
 
-func leanMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, Labels: m.Labels}
 }
 

@@ -18,7 +18,7 @@ func TestLeanPodAddresses(t *testing.T) {
 		}
 		return p
 	}
-	of := func(p *corev1.Pod) corev1.PodStatus { return leanPod(p).object.Spec.(*corev1.Pod).Status }
+	of := func(p *corev1.Pod) corev1.PodStatus { return trimPod(p).object.Spec.(*corev1.Pod).Status }
 	both := pod("10.0.0.1", "fd00::1")
 	if s := of(both); s.PodIP != "10.0.0.1" || !slices.Equal(s.PodIPs, both.Status.PodIPs) {
 		t.Errorf("of two families: %+v", s)
@@ -31,11 +31,11 @@ func TestLeanPodAddresses(t *testing.T) {
 // TestLeanPodSidecar: who a pod is, and that it has a sidecar, is kept; what its other annotations say is not.
 func TestLeanPodSidecar(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Annotations: map[string]string{"a": "b"}}}
-	if o := leanPod(p).object; o.Annotations != nil || o.Spec.(*corev1.Pod).UID != "u" {
+	if o := trimPod(p).object; o.Annotations != nil || o.Spec.(*corev1.Pod).UID != "u" {
 		t.Errorf("kept of it: %v, uid %q", o.Annotations, o.Spec.(*corev1.Pod).UID)
 	}
 	p.Annotations["sidecar.istio.io/status"] = `{"version": 1}`
-	if o := leanPod(p).object; len(o.Annotations) != 1 {
+	if o := trimPod(p).object; len(o.Annotations) != 1 {
 		t.Errorf("an injected one keeps %v", o.Annotations)
 	}
 }
@@ -48,7 +48,7 @@ func TestLeanPodProbes(t *testing.T) {
 		LivenessProbe:  probe(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9090}}),
 		StartupProbe:   probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{}}),
 	}}}}
-	kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec.Containers
+	kept := trimPod(pod).object.Spec.(*corev1.Pod).Spec.Containers
 	if len(kept) != 1 || kept[0].ReadinessProbe.HTTPGet.Port.IntVal != 8080 || kept[0].LivenessProbe.GRPC.Port != 9090 || kept[0].StartupProbe != nil {
 		t.Errorf("%+v", kept)
 	}
@@ -62,7 +62,7 @@ func TestLeanPodProbes(t *testing.T) {
 		{Name: "beside", RestartPolicy: &always, StartupProbe: probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(83)}})},
 		{Name: "quiet", RestartPolicy: &always, Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{}}}},
 	}
-	spec := leanPod(pod).object.Spec.(*corev1.Pod).Spec
+	spec := trimPod(pod).object.Spec.(*corev1.Pod).Spec
 	if l := spec.Containers[0].Lifecycle; l.PostStart.HTTPGet.Port.IntVal != 81 || l.PostStart.HTTPGet.Path != "" || l.PreStop != nil {
 		t.Errorf("hooks: %+v", l)
 	}
@@ -70,7 +70,7 @@ func TestLeanPodProbes(t *testing.T) {
 		t.Errorf("native sidecars: %+v", list)
 	}
 	pod.Annotations = map[string]string{"sidecar.istio.io/status": "{}"}
-	if kept := leanPod(pod).object.Spec.(*corev1.Pod).Spec; len(kept.Containers)+len(kept.InitContainers) != 0 {
+	if kept := trimPod(pod).object.Spec.(*corev1.Pod).Spec; len(kept.Containers)+len(kept.InitContainers) != 0 {
 		t.Errorf("with a sidecar: %+v", kept)
 	}
 }

@@ -78,7 +78,7 @@ type Keeper struct {
 	of       map[config.Key]int   // how many a group has
 	others   map[config.Key]bool  // entries that somebody wrote by hand
 	joined   map[config.Key]*seen // entries of machines in the API server
-	turns    turns
+	turns    fairQueue
 	open     map[config.Key]*held // those of machines of which something is to be done, now or later
 	leaving  map[config.Key]work  // what was found last that nobody holds
 	looked   time.Time            // when that was
@@ -116,7 +116,7 @@ func (h *held) is(p machine.Proxy) bool {
 func New(log *slog.Logger, store Store) *Keeper {
 	return &Keeper{
 		Log: log, Store: store, Grace: Grace, now: time.Now, groups: map[config.Key]*config.Object{}, machines: map[config.Key]*held{},
-		of: map[config.Key]int{}, others: map[config.Key]bool{}, joined: map[config.Key]*seen{}, turns: newTurns(), open: map[config.Key]*held{}, leaving: map[config.Key]work{}, wake: make(chan struct{}, 1),
+		of: map[config.Key]int{}, others: map[config.Key]bool{}, joined: map[config.Key]*seen{}, turns: newFairQueue(), open: map[config.Key]*held{}, leaving: map[config.Key]work{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -133,8 +133,8 @@ func (k *Keeper) Restore(entries []Entry) {
 	}
 }
 
-// Standing is what is to stand by now.
-func (k *Keeper) Standing() (out []Entry) {
+// InForce is what is to stand by now.
+func (k *Keeper) InForce() (out []Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, h := range k.machines {

@@ -382,7 +382,7 @@ func TestRestart(t *testing.T) {
 	l.Store = again
 	l.Restore(again.Load(l.Log))
 	l.Apply([]config.Change{{Key: g.Key, Object: g}})
-	changes := again.Adopt(l.Standing())
+	changes := again.Adopt(l.InForce())
 	if len(changes) != 2 || changes[0].Object.Out != "" {
 		t.Fatalf("%+v", changes)
 	}

@@ -30,7 +30,7 @@ type Name struct {
 	Addresses     []string               `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	Ttl           uint32                 `protobuf:"varint,3,opt,name=ttl,proto3" json:"ttl,omitempty"` // seconds
 	Aliases       []string               `protobuf:"bytes,4,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	Rest          *Rest                  `protobuf:"bytes,5,opt,name=rest,proto3" json:"rest,omitempty"`
+	Defaults      *Defaults              `protobuf:"bytes,5,opt,name=defaults,proto3" json:"defaults,omitempty"`
 	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"` // whose pods are answered so, at a node; "" of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -94,9 +94,9 @@ func (x *Name) GetAliases() []string {
 	return nil
 }
 
-func (x *Name) GetRest() *Rest {
+func (x *Name) GetDefaults() *Defaults {
 	if x != nil {
-		return x.Rest
+		return x.Defaults
 	}
 	return nil
 }
@@ -108,8 +108,8 @@ func (x *Name) GetNamespace() string {
 	return ""
 }
 
-// Rest says what becomes of names that are not in the table.
-type Rest struct {
+// Defaults says what becomes of names that are not in the table.
+type Defaults struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Refuse         bool                   `protobuf:"varint,1,opt,name=refuse,proto3" json:"refuse,omitempty"`
 	Local          []string               `protobuf:"bytes,2,rep,name=local,proto3" json:"local,omitempty"`
@@ -126,20 +126,20 @@ type Rest struct {
 	sizeCache      protoimpl.SizeCache
 }
 
-func (x *Rest) Reset() {
-	*x = Rest{}
+func (x *Defaults) Reset() {
+	*x = Defaults{}
 	mi := &file_dnsproxy_name_namepb_name_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Rest) String() string {
+func (x *Defaults) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Rest) ProtoMessage() {}
+func (*Defaults) ProtoMessage() {}
 
-func (x *Rest) ProtoReflect() protoreflect.Message {
+func (x *Defaults) ProtoReflect() protoreflect.Message {
 	mi := &file_dnsproxy_name_namepb_name_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -151,82 +151,82 @@ func (x *Rest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Rest.ProtoReflect.Descriptor instead.
-func (*Rest) Descriptor() ([]byte, []int) {
+// Deprecated: Use Defaults.ProtoReflect.Descriptor instead.
+func (*Defaults) Descriptor() ([]byte, []int) {
 	return file_dnsproxy_name_namepb_name_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Rest) GetRefuse() bool {
+func (x *Defaults) GetRefuse() bool {
 	if x != nil {
 		return x.Refuse
 	}
 	return false
 }
 
-func (x *Rest) GetLocal() []string {
+func (x *Defaults) GetLocal() []string {
 	if x != nil {
 		return x.Local
 	}
 	return nil
 }
 
-func (x *Rest) GetDecidedBy() string {
+func (x *Defaults) GetDecidedBy() string {
 	if x != nil {
 		return x.DecidedBy
 	}
 	return ""
 }
 
-func (x *Rest) GetRate() float64 {
+func (x *Defaults) GetRate() float64 {
 	if x != nil {
 		return x.Rate
 	}
 	return 0
 }
 
-func (x *Rest) GetOddRate() float64 {
+func (x *Defaults) GetOddRate() float64 {
 	if x != nil {
 		return x.OddRate
 	}
 	return 0
 }
 
-func (x *Rest) GetUpstreams() []string {
+func (x *Defaults) GetUpstreams() []string {
 	if x != nil {
 		return x.Upstreams
 	}
 	return nil
 }
 
-func (x *Rest) GetForward() []*Forward {
+func (x *Defaults) GetForward() []*Forward {
 	if x != nil {
 		return x.Forward
 	}
 	return nil
 }
 
-func (x *Rest) GetAllowPrivate() []string {
+func (x *Defaults) GetAllowPrivate() []string {
 	if x != nil {
 		return x.AllowPrivate
 	}
 	return nil
 }
 
-func (x *Rest) GetKeepEch() bool {
+func (x *Defaults) GetKeepEch() bool {
 	if x != nil {
 		return x.KeepEch
 	}
 	return false
 }
 
-func (x *Rest) GetNever() []string {
+func (x *Defaults) GetNever() []string {
 	if x != nil {
 		return x.Never
 	}
 	return nil
 }
 
-func (x *Rest) GetDenyUnrecorded() bool {
+func (x *Defaults) GetDenyUnrecorded() bool {
 	if x != nil {
 		return x.DenyUnrecorded
 	}
@@ -289,15 +289,15 @@ var File_dnsproxy_name_namepb_name_proto protoreflect.FileDescriptor
 
 const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\n" +
-	"\x1fdnsproxy/name/namepb/name.proto\x12\x15sallyport.dnsproxy.v1\"\xb3\x01\n" +
+	"\x1fdnsproxy/name/namepb/name.proto\x12\x15sallyport.dnsproxy.v1\"\xbf\x01\n" +
 	"\x04Name\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x1c\n" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12\x10\n" +
 	"\x03ttl\x18\x03 \x01(\rR\x03ttl\x12\x18\n" +
-	"\aaliases\x18\x04 \x03(\tR\aaliases\x12/\n" +
-	"\x04rest\x18\x05 \x01(\v2\x1b.sallyport.dnsproxy.v1.RestR\x04rest\x12\x1c\n" +
-	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xd9\x02\n" +
-	"\x04Rest\x12\x16\n" +
+	"\aaliases\x18\x04 \x03(\tR\aaliases\x12;\n" +
+	"\bdefaults\x18\x05 \x01(\v2\x1f.sallyport.dnsproxy.v1.DefaultsR\bdefaults\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xdd\x02\n" +
+	"\bDefaults\x12\x16\n" +
 	"\x06refuse\x18\x01 \x01(\bR\x06refuse\x12\x14\n" +
 	"\x05local\x18\x02 \x03(\tR\x05local\x12\x1d\n" +
 	"\n" +
@@ -329,13 +329,13 @@ func file_dnsproxy_name_namepb_name_proto_rawDescGZIP() []byte {
 
 var file_dnsproxy_name_namepb_name_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_dnsproxy_name_namepb_name_proto_goTypes = []any{
-	(*Name)(nil),    // 0: sallyport.dnsproxy.v1.Name
-	(*Rest)(nil),    // 1: sallyport.dnsproxy.v1.Rest
-	(*Forward)(nil), // 2: sallyport.dnsproxy.v1.Forward
+	(*Name)(nil),     // 0: sallyport.dnsproxy.v1.Name
+	(*Defaults)(nil), // 1: sallyport.dnsproxy.v1.Defaults
+	(*Forward)(nil),  // 2: sallyport.dnsproxy.v1.Forward
 }
 var file_dnsproxy_name_namepb_name_proto_depIdxs = []int32{
-	1, // 0: sallyport.dnsproxy.v1.Name.rest:type_name -> sallyport.dnsproxy.v1.Rest
-	2, // 1: sallyport.dnsproxy.v1.Rest.forward:type_name -> sallyport.dnsproxy.v1.Forward
+	1, // 0: sallyport.dnsproxy.v1.Name.defaults:type_name -> sallyport.dnsproxy.v1.Defaults
+	2, // 1: sallyport.dnsproxy.v1.Defaults.forward:type_name -> sallyport.dnsproxy.v1.Forward
 	2, // [2:2] is the sub-list for method output_type
 	2, // [2:2] is the sub-list for method input_type
 	2, // [2:2] is the sub-list for extension type_name

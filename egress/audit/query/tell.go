@@ -14,10 +14,10 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
-const tellServiceName = "sallyport.audit.v1.Actions"
+const actionsServiceName = "sallyport.audit.v1.Actions"
 
-// told are the actions that a command may tell of.
-var told = []string{actions.Approved, actions.Rejected, actions.Snoozed, actions.Applied}
+// tellable are the actions that a command may tell of.
+var tellable = []string{actions.Approved, actions.Rejected, actions.Snoozed, actions.Applied}
 
 // ErrNobodyToTell is of a log that no server keeps.
 var ErrNobodyToTell = errors.New("no audit server is running on this log")
@@ -28,24 +28,26 @@ func Tell(ctx context.Context, s Source, r record.Record) error {
 	if !ok {
 		return ErrNobodyToTell
 	}
-	return ask(ctx, to.conn, tellServiceName, "Tell", r, func([]byte) error { return nil })
+	return ask(ctx, to.conn, actionsServiceName, "Tell", r, func([]byte) error { return nil })
 }
 
-// Told takes what commands tell of. Who may ask questions may tell: a record says that the caller's machine is all that vouches for the name.
-type Told struct{ log *actions.Log }
+// ActionsService takes what commands tell of. Who may ask questions may tell: a record says that the caller's machine is all that vouches for the name.
+type ActionsService struct{ log *actions.Log }
 
-// NewTold makes the service.
-func NewTold(l *actions.Log) *Told { return &Told{l} }
+// NewActionsService makes the service.
+func NewActionsService(l *actions.Log) *ActionsService { return &ActionsService{l} }
 
 // Register offers the service on a gRPC server.
-func (t *Told) Register(to grpc.ServiceRegistrar) { to.RegisterService(&toldDesc, t) }
+func (t *ActionsService) Register(to grpc.ServiceRegistrar) {
+	to.RegisterService(&actionsServiceDesc, t)
+}
 
 type taker interface {
 	take(grpc.ServerStream) error
 }
 
-var toldDesc = grpc.ServiceDesc{
-	ServiceName: tellServiceName,
+var actionsServiceDesc = grpc.ServiceDesc{
+	ServiceName: actionsServiceName,
 	HandlerType: (*taker)(nil),
 	Streams: []grpc.StreamDesc{
 		{StreamName: "Tell", ServerStreams: true, Handler: func(s any, stream grpc.ServerStream) error { return s.(taker).take(stream) }},
@@ -53,7 +55,7 @@ var toldDesc = grpc.ServiceDesc{
 	Metadata: "sallyport/audit/v1",
 }
 
-func (t *Told) take(stream grpc.ServerStream) error {
+func (t *ActionsService) take(stream grpc.ServerStream) error {
 	var said record.Record
 	if err := receive(stream, &said); err != nil {
 		return err
@@ -67,7 +69,7 @@ func (t *Told) take(stream grpc.ServerStream) error {
 
 // Commanded is the record of what somebody did by a command: nothing else of what was said counts.
 func Commanded(said record.Record) (record.Record, error) {
-	if !slices.Contains(told, said.Action) || said.Actor == "" {
+	if !slices.Contains(tellable, said.Action) || said.Actor == "" {
 		return said, errors.New("it is approved, rejected, snoozed or applied, by somebody")
 	}
 	return record.Record{

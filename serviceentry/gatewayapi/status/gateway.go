@@ -71,7 +71,7 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), p.Message
 	}
 	if spec := o.Spec.(*gatewayv1.GatewaySpec); gatewayapi.IsEgress(spec.GatewayClassName) {
-		standing(s, spec, &out, &programmed)
+		egressAddress(s, spec, &out, &programmed)
 	}
 	resolved := condition(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), clientCertificate(s, w, o))
 	out.Conditions = []metav1.Condition{accepted, programmed, resolved}
@@ -84,8 +84,8 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	return out, true
 }
 
-// standing tells of an egress Gateway by which Service it is reached, or that there is none.
-func standing(s *registry.Snapshot, spec *gatewayv1.GatewaySpec, out *gatewayv1.GatewayStatus, programmed *metav1.Condition) {
+// egressAddress tells of an egress Gateway by which Service it is reached, or that there is none.
+func egressAddress(s *registry.Snapshot, spec *gatewayv1.GatewaySpec, out *gatewayv1.GatewayStatus, programmed *metav1.Condition) {
 	named, _ := gatewayapi.EgressService(spec)
 	ref := s.StandsFor(named)
 	_, there := s.KubeService(ref)
@@ -134,8 +134,8 @@ func certificates(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Probl
 	return gatewayapi.Problem{}
 }
 
-// judgement is what is wrong with a listener: with what it names, and with itself.
-type judgement struct {
+// listenerProblems is what is wrong with a listener: with what it names, and with itself.
+type listenerProblems struct {
 	refs, unaccepted gatewayapi.Problem
 	bad, closed      bool // something is; nothing comes in there
 	policed          gatewayapi.Problem
@@ -147,7 +147,7 @@ type openListeners struct {
 	policed        gatewayapi.Problem
 }
 
-func (n *openListeners) count(j judgement) {
+func (n *openListeners) count(j listenerProblems) {
 	switch {
 	case j.closed:
 	case j.policed.Is():
@@ -167,9 +167,9 @@ func (n *openListeners) nowhere() gatewayapi.Problem {
 	return n.policed
 }
 
-func judge(s *registry.Snapshot, l *gatewayapi.Listener) judgement {
+func judge(s *registry.Snapshot, l *gatewayapi.Listener) listenerProblems {
 	some, all := clients(s, l)
-	j := judgement{refs: first(l.Refs, some, certificates(s, l)), unaccepted: first(l.Unaccepted, all), policed: policed(s, l)}
+	j := listenerProblems{refs: first(l.Refs, some, certificates(s, l)), unaccepted: first(l.Unaccepted, all), policed: policed(s, l)}
 	j.bad = j.refs.Is() || j.unaccepted.Is() || l.Conflict.Is()
 	j.closed = j.unaccepted.Is() || l.Conflict.Is() || certificates(s, l).Is() || l.Refs.Is() && len(l.Certificates) == 0 && l.Refs.Reason != string(gatewayv1.ListenerReasonInvalidRouteKinds)
 	return j
@@ -210,7 +210,7 @@ func policed(s *registry.Snapshot, l *gatewayapi.Listener) gatewayapi.Problem {
 	return gatewayapi.Problem{Reason: string(gatewayv1.ListenerReasonInvalid), Message: "protocol: what comes by UDP cannot be held to AuthorizationPolicy " + policy + ", which is for the gateway, so nothing comes in"}
 }
 
-func listener(s *registry.Snapshot, l *gatewayapi.Listener, j judgement) gatewayv1.ListenerStatus {
+func listener(s *registry.Snapshot, l *gatewayapi.Listener, j listenerProblems) gatewayv1.ListenerStatus {
 	kinds := l.Kinds
 	if kinds == nil {
 		kinds = []gatewayv1.RouteGroupKind{}

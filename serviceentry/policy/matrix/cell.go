@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -42,7 +42,7 @@ func decide(s *registry.Snapshot, subject Subject, t target, at time.Time) Cell 
 	first := policy.Decide(s, w, d)
 	c.WouldDeny = first.WouldDeny != nil || first.Authorization.WouldDeny != nil
 	c.take(first)
-	if first.Asked != nil && first.Asked.Protocol == permit.HTTP {
+	if first.Asked != nil && first.Asked.Protocol == egresspolicy.HTTP {
 		c.probe(s, w, d, first)
 	}
 	if on := first.Authorization.Depends(); len(on) > 0 {
@@ -91,7 +91,7 @@ func (c *Cell) take(v policy.Verdict) {
 	}
 }
 
-func (c *Cell) dependOn(r *permit.Rule) {
+func (c *Cell) dependOn(r *egresspolicy.Rule) {
 	for _, part := range []struct {
 		name string
 		n    int

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// Listed is a policy at a glance.
-type Listed struct {
+// PolicySummary is a policy at a glance.
+type PolicySummary struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`
 	Selects   string     `json:"selects"`
@@ -25,19 +25,19 @@ type Listed struct {
 }
 
 // List gives all policies, in the order in which they are asked within a namespace.
-func List(s *registry.Snapshot, at time.Time) []Listed {
-	out := []Listed{}
+func List(s *registry.Snapshot, at time.Time) []PolicySummary {
+	out := []PolicySummary{}
 	for _, ns := range s.PolicedNamespaces() {
 		for _, p := range s.Policies(ns) {
-			out = append(out, listed(p, ns == s.Mesh.RootNamespace, at))
+			out = append(out, summarize(p, ns == s.Mesh.RootNamespace, at))
 		}
 	}
 	return out
 }
 
-func listed(p *permit.Policy, root bool, at time.Time) Listed {
-	action, _ := permit.Level{p}.Default()
-	l := Listed{
+func summarize(p *egresspolicy.Policy, root bool, at time.Time) PolicySummary {
+	action, _ := egresspolicy.Level{p}.Default()
+	l := PolicySummary{
 		Namespace: p.Key.Namespace, Name: p.Key.Name, Selects: selects(p, root), Mode: p.Mode(), Rules: len(p.Rules),
 		Default: action.String(), Implied: action != p.Default,
 	}
@@ -54,7 +54,7 @@ func listed(p *permit.Policy, root bool, at time.Time) Listed {
 }
 
 // selects writes out whom a policy is for.
-func selects(p *permit.Policy, root bool) string {
+func selects(p *egresspolicy.Policy, root bool) string {
 	out := "all of the namespace"
 	switch {
 	case root && p.Namespaces == nil:

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
 // telling are the rules that are about requests, and may match some to the destination.
-func telling(v policy.Verdict) (out []*permit.Rule) {
+func telling(v policy.Verdict) (out []*egresspolicy.Rule) {
 	set := v.Policies.Enforced()
 	for _, p := range slices.Concat(set.Root, set.Own) {
 		for i := range p.Rules {
@@ -28,7 +28,7 @@ const mostProbes = 512
 
 // probes are requests of every sort that the rules tell apart: each method, path and set of headers that one names, with each of the
 // others', and such as none names. all is false where there are more.
-func probes(d policy.Destination, rules []*permit.Rule) (out []policy.Destination, all bool) {
+func probes(d policy.Destination, rules []*egresspolicy.Rule) (out []policy.Destination, all bool) {
 	if len(rules) == 0 {
 		return nil, true
 	}

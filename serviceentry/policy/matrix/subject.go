@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/permit"
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -109,7 +109,7 @@ func (g grouping) key(w policy.Workload) string {
 }
 
 // addNamed adds the workloads that a policy names, in case that there are none yet.
-func (g grouping) addNamed(p *permit.Policy) {
+func (g grouping) addNamed(p *egresspolicy.Policy) {
 	namespaces := []string{p.Key.Namespace}
 	if p.Key.Namespace == g.snap.Mesh.RootNamespace {
 		namespaces = nil

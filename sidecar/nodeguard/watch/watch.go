@@ -35,11 +35,11 @@ func New(config *rest.Config, o Options) (*Watcher, error) {
 		return nil, err
 	}
 	w := &Watcher{changed: make(chan struct{}, 1)}
-	w.pods = w.add("pods", c.core("pods", "spec.nodeName="+o.Node), &corev1.Pod{}, leanPod, o.Log)
-	w.nodes = w.add("nodes", c.core("nodes", ""), &corev1.Node{}, leanNode, o.Log)
-	w.namespaces = w.add("namespaces", c.namespaces(), &metav1.PartialObjectMetadata{}, leanNamespace, o.Log)
+	w.pods = w.add("pods", c.core("pods", "spec.nodeName="+o.Node), &corev1.Pod{}, trimPod, o.Log)
+	w.nodes = w.add("nodes", c.core("nodes", ""), &corev1.Node{}, trimNode, o.Log)
+	w.namespaces = w.add("namespaces", c.namespaces(), &metav1.PartialObjectMetadata{}, trimNamespace, o.Log)
 	if o.Services {
-		w.services = w.add("services", c.core("services", ""), &corev1.Service{}, leanService, o.Log)
+		w.services = w.add("services", c.core("services", ""), &corev1.Service{}, trimService, o.Log)
 	}
 	return w, nil
 }

@@ -22,23 +22,23 @@ import (
 
 // Resources are everything of a gateway, or a forward proxy, that is not about single hosts.
 func (in Inputs) Resources() []*resource.Resource {
-	return slices.Concat(farend.SealSecrets(in.Secrets), base(in), []*resource.Resource{part.SealRest(in.Rest)})
+	return slices.Concat(farend.SealSecrets(in.Secrets), base(in), []*resource.Resource{part.SealDNSDefaults(in.DNSDefaults)})
 }
 
 // Inputs is what a gateway's base, or a forward proxy's, is made from.
 type Inputs struct {
-	Verified bool // it faces the mesh, rather than programs on loopback
-	Listen   uint32
-	Forward  netip.AddrPort
-	Trust    envoy.Trusts
-	Policy   string
-	IPv6     bool
-	Hosts    envoy.Inline
-	OnDemand bool
-	Rest     name.Rest
-	Secrets  []farend.Material
-	Policies []string // resources that an index of policies leads to, by name
-	Kept     envoy.Kept
+	Verified    bool // it faces the mesh, rather than programs on loopback
+	Listen      uint32
+	Forward     netip.AddrPort
+	Trust       envoy.Trusts
+	Policy      string
+	IPv6        bool
+	Hosts       envoy.Inline
+	OnDemand    bool
+	DNSDefaults name.Defaults
+	Secrets     []farend.Material
+	Policies    []string // resources that an index of policies leads to, by name
+	Kept        envoy.Kept
 }
 
 // base is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,

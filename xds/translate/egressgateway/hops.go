@@ -34,7 +34,7 @@ func (r exitRow) mayComeBack() bool {
 // anyMayComeBack says so of the row's own way, and of those of users' routes.
 func (r exitRow) anyMayComeBack(routes []resolve.Route) bool {
 	return r.mayComeBack() || slices.ContainsFunc(routes, func(x resolve.Route) bool {
-		return slices.ContainsFunc(x.To, func(t resolve.To) bool {
+		return slices.ContainsFunc(x.To, func(t resolve.WeightedDestination) bool {
 			return t.Row != nil && (exitRow{t.Row, r.at}.mayComeBack() || t.TLS != nil && t.TLS.Mode == registry.TLSMutual)
 		})
 	})

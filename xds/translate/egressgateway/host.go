@@ -103,7 +103,7 @@ func (r exitRow) routes() []*routev3.Route {
 	routes := r.Routes()
 	out := r.answers(routes)
 	for i := range routes {
-		if routes[i].For != resolve.Requests && routes[i].L4 != nil && routes[i].Does == resolve.Forward {
+		if routes[i].For != resolve.Requests && routes[i].L4 != nil && routes[i].Action == resolve.Forward {
 			out = append(out, r.userTunnels(&routes[i])...)
 		} else if routes[i].For != resolve.Requests {
 			if tunnel := r.tunnel(&routes[i], i == 0); tunnel != nil {
@@ -148,7 +148,7 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 			continue
 		}
 		rows := []*routev3.Route{}
-		if routes[i].L4 != nil && routes[i].Does == resolve.Forward {
+		if routes[i].L4 != nil && routes[i].Action == resolve.Forward {
 			rows = r.userAnswers(&routes[i])
 		} else {
 			rows = append(rows, r.answer(&routes[i]))
@@ -183,7 +183,7 @@ func (r exitRow) answersOfForward(routes []resolve.Route) (out []*routev3.Route)
 
 // upgraded answers for requests that were upgraded, where requests go on and not each connection does: which route takes one was settled when it came.
 func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
-	goesOn := func(x resolve.Route) bool { return x.Does == resolve.Forward }
+	goesOn := func(x resolve.Route) bool { return x.Action == resolve.Forward }
 	first := routes[0]
 	if all := goesOn(first) && first.For == resolve.Connections && first.L4 == nil && !first.Dialled.IsValid(); all || !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && goesOn(x) }) {
 		return nil
@@ -202,13 +202,13 @@ func (r exitRow) answer(route *resolve.Route) *routev3.Route {
 		match = envoy.AsksAbout(envoy.KindTLS)
 	}
 	switch {
-	case route.Does == resolve.Close:
+	case route.Action == resolve.Close:
 		return farend.ClosedAnswer(*route.Closed)
-	case route.Does == resolve.WrongProtocol:
+	case route.Action == resolve.WrongProtocol:
 		return envoy.Nothing(wire.WrongProtocolRoute, by, route.Revision).Row(match)
-	case route.Does == resolve.Unrouted:
+	case route.Action == resolve.Unrouted:
 		return farend.NoRouteAnswer(route.By, route.Revision).Row(match)
-	case route.Does == resolve.WrongAddress:
+	case route.Action == resolve.WrongAddress:
 		return envoy.Nothing(wire.BlockAllRoute, by, route.Revision).Row(match)
 	case route.Dialled.IsValid():
 		row := envoy.Answer{Route: "default", Cluster: r.dialledName(), Revision: route.Revision}.Row(match)
@@ -226,15 +226,15 @@ func (r exitRow) answer(route *resolve.Route) *routev3.Route {
 // known before it is read behind.
 func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	switch {
-	case route.Does == resolve.Close:
+	case route.Action == resolve.Close:
 		return farend.ClosedTunnels(*route.Closed)
-	case route.Does == resolve.WrongProtocol && first:
+	case route.Action == resolve.WrongProtocol && first:
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", envoy.DecidedBy(envoy.ConfigOf(route.By)))
-	case route.Does == resolve.WrongProtocol:
+	case route.Action == resolve.WrongProtocol:
 		return nil
-	case route.Does == resolve.Unrouted:
+	case route.Action == resolve.Unrouted:
 		return farend.NoRoute(route.By, route.Revision, envoy.AnyTunnel())
-	case route.Does == resolve.WrongAddress:
+	case route.Action == resolve.WrongAddress:
 		return envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403,
 			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
 			envoy.DecidedBy(envoy.ConfigOf(route.By)))
@@ -251,7 +251,7 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 
 // request renders a route of requests.
 func (r exitRow) request(rule *resolve.Route) *routev3.Route {
-	switch rule.Does {
+	switch rule.Action {
 	case resolve.Close:
 		closed := farend.ClosedRequests(*rule.Closed)
 		if rule.Match != nil {

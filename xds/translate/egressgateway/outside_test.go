@@ -16,7 +16,7 @@ func TestAnExitReachesHostsByDNSOnly(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		in         registry.Service
-		refused    []registry.Refused
+		refused    []registry.RefusedEndpoint
 		resolution registry.Resolution
 		want       []registry.Endpoint
 	}{
@@ -26,7 +26,7 @@ func TestAnExitReachesHostsByDNSOnly(t *testing.T) {
 		"localhost":           {registry.Service{Host: "localhost", Resolution: registry.DNS}, nil, registry.DNS, addresses("localhost.")},
 		"named endpoints":     {registry.Service{Host: "a.com", Resolution: registry.DNS, Endpoints: addresses("b.com", "c.com.", "192.0.2.1")}, nil, registry.DNS, addresses("b.com.", "c.com.", "192.0.2.1")},
 		"static":              {registry.Service{Host: "a.com", Resolution: registry.Static, Endpoints: addresses("192.0.2.1", "10.0.0.1")}, nil, registry.Static, addresses("192.0.2.1", "10.0.0.1")},
-		"refused":             {registry.Service{Host: "a.com", Resolution: registry.Static, Endpoints: addresses("127.0.0.1", "192.0.2.1")}, []registry.Refused{{Address: "127.0.0.1"}}, registry.Static, addresses("192.0.2.1")},
+		"refused":             {registry.Service{Host: "a.com", Resolution: registry.Static, Endpoints: addresses("127.0.0.1", "192.0.2.1")}, []registry.RefusedEndpoint{{Address: "127.0.0.1"}}, registry.Static, addresses("192.0.2.1")},
 		"one's own machine":   {registry.Service{Host: "a.com", Resolution: registry.Static, Endpoints: addresses("127.0.0.1")}, nil, registry.Static, addresses("127.0.0.1")},
 	} {
 		before := slices.Clone(c.in.Endpoints)

@@ -77,7 +77,7 @@ func gatewayTags() map[string]string {
 func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
 	return envoy.InternalListener(tunnelsTCP, nil, envoy.Chain("tcp", nil,
 		askAbout(envoy.KindTCP),
-		envoy.GoBy(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.Stay)),
+		envoy.RouteByAnswer(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.Stay)),
 		envoy.TCPProxy{Stat: tunnelsTCP, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTCP, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 }
 
@@ -90,7 +90,7 @@ func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(),
 		askAbout(envoy.KindTLS),
 		sameNameHere(),
-		envoy.GoBy(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
+		envoy.RouteByAnswer(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 	// the answer is for the log: which object says that it has to be TLS
 	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),

@@ -16,7 +16,7 @@ import (
 func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
 	out := httproute.Render(route.HTTP, route.Match, r.Port.Number, r.ends(route, route.To), r.ends(route, route.Mirrors))
 	switch {
-	case route.Does == resolve.Answer:
+	case route.Action == resolve.Answer:
 		envoy.WithRevision(out, route.Revision)
 	case len(route.To) == 1: // what goes on is told of with the destination's entry
 		envoy.WithRevision(out, route.To[0].Service.RevisionOf(route.To[0].Port))
@@ -27,7 +27,7 @@ func (r exitRow) userRequest(route *resolve.Route) *routev3.Route {
 	return out
 }
 
-func (r exitRow) ends(route *resolve.Route, list []resolve.To) []httproute.End {
+func (r exitRow) ends(route *resolve.Route, list []resolve.WeightedDestination) []httproute.End {
 	out := make([]httproute.End, len(list))
 	for i := range list {
 		out[i] = r.end(&list[i], route.Besides(&list[i], r.Service.Host, r.Port.Number))
@@ -37,7 +37,7 @@ func (r exitRow) ends(route *resolve.Route, list []resolve.To) []httproute.End {
 
 // end is a destination as requests reach it. The server knows itself without the port that the table knows it by.
 // Policies are asked about besides, too.
-func (r exitRow) end(t, besides *resolve.To) httproute.End {
+func (r exitRow) end(t, besides *resolve.WeightedDestination) httproute.End {
 	if t.Closed != nil {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
@@ -54,10 +54,10 @@ func (r exitRow) end(t, besides *resolve.To) httproute.End {
 }
 
 // letOut is what policies are told of a destination that a route of the row leads to; "" where neither is one that nobody registered.
-func (r exitRow) letOut(to *resolve.To) string {
+func (r exitRow) letOut(to *resolve.WeightedDestination) string {
 	switch {
 	case to.Service.Unregistered:
-		return wire.LetOut
+		return wire.LetOutByPolicy
 	case r.Service.Unregistered:
 		return wire.Leaves
 	default:
@@ -67,7 +67,7 @@ func (r exitRow) letOut(to *resolve.To) string {
 
 // clusterTo is the name of a destination's cluster: its own, or, where the gateway speaks TLS at a port that apps speak it at, or where only
 // the route leads to the port, one of the route's.
-func (r exitRow) clusterTo(t *resolve.To) string {
+func (r exitRow) clusterTo(t *resolve.WeightedDestination) string {
 	if t.Port.Routed {
 		return wire.RoutedCluster(t.Port.Number, r.Service.Host, t.Service.Host, t.Service.Namespace, t.TLS != nil)
 	}
@@ -83,11 +83,11 @@ func (r exitRow) clusterTo(t *resolve.To) string {
 
 // wrapped are those clusters.
 func (r exitRow) wrapped() (out []*resource.Resource) {
-	if r.Bound == nil {
+	if r.UserRoutes == nil {
 		return nil // the row's own way has the row's cluster
 	}
 	for _, route := range r.Routes() {
-		for _, list := range [...][]resolve.To{route.To, route.Mirrors} {
+		for _, list := range [...][]resolve.WeightedDestination{route.To, route.Mirrors} {
 			for i := range list {
 				t := &list[i]
 				if t.TLS == nil && !t.Port.Routed || t.Closed != nil {
@@ -109,7 +109,7 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 // userAnswers are the answers to connections that a user's route is for: one for each destination, which take their shares in
 // turn. Who may not use one of them has none.
 func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
-	return httproute.Shares(route, func(t *resolve.To) *routev3.Route {
+	return httproute.Shares(route, func(t *resolve.WeightedDestination) *routev3.Route {
 		match := envoy.AsksAbout("")
 		if route.For == resolve.TLSConnections {
 			match = envoy.AsksAbout(envoy.KindTLS)
@@ -132,7 +132,7 @@ func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 
 // userTunnels are the same for CONNECT.
 func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
-	out := httproute.Shares(route, func(t *resolve.To) *routev3.Route {
+	out := httproute.Shares(route, func(t *resolve.WeightedDestination) *routev3.Route {
 		if t.Closed != nil {
 			return farend.ClosedTunnels(*t.Closed)
 		}

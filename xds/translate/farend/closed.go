@@ -12,10 +12,10 @@ import (
 )
 
 // ClosedAnswer is the row of connections.
-func ClosedAnswer(c registry.Closed) *routev3.Route { return ClosedTo(c).Row(envoy.AsksAbout("")) }
+func ClosedAnswer(c registry.ClosedPort) *routev3.Route { return ClosedTo(c).Row(envoy.AsksAbout("")) }
 
 // ClosedTo is the answer in it.
-func ClosedTo(c registry.Closed) envoy.Answer {
+func ClosedTo(c registry.ClosedPort) envoy.Answer {
 	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision)
 }
 
@@ -31,17 +31,17 @@ func NoRouteAnswer(by config.Key, revision string) envoy.Answer {
 }
 
 // ClosedRequests is that of requests, and ClosedTunnels of CONNECT.
-func ClosedRequests(c registry.Closed) *routev3.Route { return closedTo(envoy.AnyRequest(), c) }
+func ClosedRequests(c registry.ClosedPort) *routev3.Route { return closedTo(envoy.AnyRequest(), c) }
 
 // ClosedTunnels is that of CONNECT.
-func ClosedTunnels(c registry.Closed) *routev3.Route { return closedTo(envoy.AnyTunnel(), c) }
+func ClosedTunnels(c registry.ClosedPort) *routev3.Route { return closedTo(envoy.AnyTunnel(), c) }
 
-func closedTo(match *routev3.RouteMatch, c registry.Closed) *routev3.Route {
+func closedTo(match *routev3.RouteMatch, c registry.ClosedPort) *routev3.Route {
 	body := "sallyport: nothing is sent to %REQ(:AUTHORITY)%: " + strings.ReplaceAll(cut(c.By.String()+": "+c.String(), 1500), "%", "%%") + "\n"
 	return envoy.WithRevision(envoy.Refuse(closedName(c), match, 503, body, envoy.DecidedBy(envoy.ConfigOf(c.By))), c.Revision)
 }
 
-func closedName(c registry.Closed) string { return wire.ClosedRoute + cut(c.Why, 300) }
+func closedName(c registry.ClosedPort) string { return wire.ClosedRoute + cut(c.Why, 300) }
 
 // cut bounds what users wrote.
 func cut(s string, bytes int) string {

@@ -21,12 +21,12 @@ func LookedUp(svc *registry.Service) bool {
 
 // Options is how a far end is spoken to.
 type Options struct {
-	TLS     *registry.TLSSettings // what the client's own protocol is wrapped in; nil for nothing
-	Given   registry.Given        // what of a Secret that needs
-	Connect time.Duration         // how long connecting may take
+	TLS     *registry.TLSSettings    // what the client's own protocol is wrapped in; nil for nothing
+	Given   registry.GivenCredential // what of a Secret that needs
+	Connect time.Duration            // how long connecting may take
 	Traffic registry.Traffic
 	Mutual  Mutual // TLS of the mesh
-	Near    registry.Near
+	Near    registry.ClientLocation
 	// Sessions is how many clients a cluster for UDP has at a time.
 	Sessions uint32
 }

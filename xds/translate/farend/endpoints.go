@@ -16,12 +16,12 @@ import (
 )
 
 // SealLoad is Load as a resource.
-func SealLoad(cluster string, port registry.Port, groups ...registry.Group) *resource.Resource {
+func SealLoad(cluster string, port registry.Port, groups ...registry.EndpointGroup) *resource.Resource {
 	return envoy.Seal(resource.Endpoints, cluster, Load(cluster, port, groups...))
 }
 
 // Load lists a service's endpoints for one of its ports, in the groups in which they are asked.
-func Load(cluster string, port registry.Port, groups ...registry.Group) *endpointv3.ClusterLoadAssignment {
+func Load(cluster string, port registry.Port, groups ...registry.EndpointGroup) *endpointv3.ClusterLoadAssignment {
 	l := &endpointv3.ClusterLoadAssignment{ClusterName: cluster}
 	for _, g := range groups {
 		if len(g.Endpoints) == 0 {
@@ -60,21 +60,23 @@ func shareOf(list []registry.Endpoint) func(uint32) uint32 {
 	return func(w uint32) uint32 { return uint32(max(uint64(w)/by, 1)) }
 }
 
-func localityOf(g registry.Group) *corev3.Locality {
+func localityOf(g registry.EndpointGroup) *corev3.Locality {
 	region, zone, subzone := locality.Split(g.Locality)
 	return &corev3.Locality{Region: region, Zone: zone, SubZone: subzone}
 }
 
 // Together are endpoints that are asked alike.
-func Together(list []registry.Endpoint) registry.Group { return registry.Group{Endpoints: list} }
+func Together(list []registry.Endpoint) registry.EndpointGroup {
+	return registry.EndpointGroup{Endpoints: list}
+}
 
 // Asked are a service's endpoints as they are, in the groups in which the way says that they are asked.
-func (way Options) Asked(svc *registry.Service, list []registry.Endpoint) []registry.Group {
+func (way Options) Asked(svc *registry.Service, list []registry.Endpoint) []registry.EndpointGroup {
 	return way.Near.Groups(svc, way.Traffic, list, func(in []registry.Endpoint) []registry.Endpoint { return in })
 }
 
 // Reaching are Asked, those of other networks by their gateways: what is connected to at one of the service's ports.
-func (way Options) Reaching(svc *registry.Service, port registry.Port, list []registry.Endpoint) []registry.Group {
+func (way Options) Reaching(svc *registry.Service, port registry.Port, list []registry.Endpoint) []registry.EndpointGroup {
 	return way.Near.Groups(svc, way.Traffic, list, func(in []registry.Endpoint) []registry.Endpoint {
 		return way.Near.Reach(in, port, way.Mutual.To != resolve.MutualNever)
 	})

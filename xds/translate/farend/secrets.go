@@ -24,7 +24,7 @@ func RootsName(ref registry.CredentialRef) string {
 
 // Material is what a class's proxies are given of one Secret.
 type Material struct {
-	Given      registry.Given
+	Given      registry.GivenCredential
 	Credential *registry.Credential
 }
 

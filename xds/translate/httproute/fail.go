@@ -8,7 +8,7 @@ import (
 )
 
 // FailShares has the shares of backends that are none answered with 500, as the Gateway API has it.
-func FailShares(a *routev3.RouteAction, to []resolve.To) {
+func FailShares(a *routev3.RouteAction, to []resolve.WeightedDestination) {
 	if a == nil {
 		return
 	}

@@ -67,7 +67,7 @@ func cors(r *routev3.Route, c *route.CORS) {
 const askTimeout = 10 * time.Second
 
 // Ask has a cluster's server asked about what takes a route, before anything else of the route is done.
-func Ask(r *routev3.Route, a *route.Asks, cluster string) {
+func Ask(r *routev3.Route, a *route.ExternalAuth, cluster string) {
 	by := &mesh.Authorizer{
 		Name: "route", GRPC: a.GRPC, Host: a.Host, Port: a.Port, Timeout: askTimeout, StatusOnError: http.StatusForbidden,
 		PathPrefix: a.Path, SentHeaders: a.Sent, Upstream: a.Taken,

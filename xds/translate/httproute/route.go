@@ -60,7 +60,7 @@ func Render(h *route.HTTP, m *route.HTTPMatch, port uint32, ends, mirrors []End)
 
 // unfit closes what Envoy would refuse, with all that comes with it. Admission says it to who wrote it.
 func unfit(h *route.HTTP) *routev3.Route {
-	return farend.ClosedRequests(registry.Closed{By: h.From, Revision: h.Revision, Why: h.Field + " holds a value that no proxy takes", Fix: "mend it as lint says"})
+	return farend.ClosedRequests(registry.ClosedPort{By: h.From, Revision: h.Revision, Why: h.Field + " holds a value that no proxy takes", Fix: "mend it as lint says"})
 }
 
 // ours are the headers that tell the proxies behind something, where there is one destination.

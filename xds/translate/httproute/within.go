@@ -65,7 +65,7 @@ func dialledIn(subnets []netip.Prefix) *matcherv3.FilterStateMatcher {
 
 // Shares makes a row of each destination of a user's route of connections. They are asked with the same random number, so each
 // takes what is between the shares of those before and the sum with its own; the last takes the rest.
-func Shares(r *resolve.Route, row func(*resolve.To) *routev3.Route) (out []*routev3.Route) {
+func Shares(r *resolve.Route, row func(*resolve.WeightedDestination) *routev3.Route) (out []*routev3.Route) {
 	var sum, upTo uint64
 	for _, t := range r.To {
 		sum += uint64(t.Weight)

@@ -38,7 +38,7 @@ func (in Inputs) port(number uint32) port {
 		m.DestinationPort = wrapperspb.UInt32(number)
 		return m
 	}}
-	if in.Inbound.Led(number) {
+	if in.Inbound.HasCluster(number) {
 		p.cluster = wire.InboundName(number)
 	}
 	return p
@@ -52,12 +52,12 @@ func (in Inputs) others(name, cluster, family string) []*listenerv3.FilterChain 
 // shown tells apart how connections begin, where that makes a difference. A chain that is for one kind of TLS needs one for the
 // rest of it: Envoy looks no further.
 func (p port) shown() (out []*listenerv3.FilterChain) {
-	lets := func(shows resolve.Shows) resolve.Let { return p.in.Inbound.Lets(p.number, shows) }
-	mutual, tls, plain := lets(resolve.ShowsMutual), lets(resolve.ShowsTLS), lets(resolve.ShowsPlain)
-	if mutual == resolve.EndMutual {
+	lets := func(shows resolve.Transport) resolve.InboundAction { return p.in.Inbound.Action(p.number, shows) }
+	mutual, tls, plain := lets(resolve.TransportMutualTLS), lets(resolve.TransportTLS), lets(resolve.TransportPlain)
+	if mutual == resolve.TerminateMutualTLS {
 		out = append(out, p.endMutual())
 	}
-	if mutual == resolve.EndMutual || tls != plain {
+	if mutual == resolve.TerminateMutualTLS || tls != plain {
 		match := p.match()
 		match.TransportProtocol = "tls"
 		out = append(out, p.chain(p.name+"-tls", match, tls, false))
@@ -71,7 +71,7 @@ func (p port) endMutual() *listenerv3.FilterChain {
 	inside := p.in.Inbound.Inside(p.number)
 	c := p.chain(p.name+"-mtls", match, inside, true)
 	var offers []string
-	if inside == resolve.LetRequests {
+	if inside == resolve.ProxyRequests {
 		offers = []string{"h2", envoy.HTTP11}
 	}
 	c.TransportSocket = envoy.MeshServerTLS(p.in.Trust, offers...)
@@ -79,8 +79,8 @@ func (p port) endMutual() *listenerv3.FilterChain {
 }
 
 // chain does what is said; peer is that the client has shown who it is.
-func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve.Let, peer bool) *listenerv3.FilterChain {
-	if let == resolve.LetNothing {
+func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve.InboundAction, peer bool) *listenerv3.FilterChain {
+	if let == resolve.CloseConnection {
 		closed := envoy.Nowhere()
 		if p.in.Log != mesh.MeshOff {
 			closed.Log, closed.Tags = wire.InboundTCP, map[string]string{wire.TagRoute: wire.ClosedRoute + p.whyClosed()}
@@ -95,9 +95,9 @@ func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve
 }
 
 // onwards are the filters that take a connection, or its requests, to the app, as far as AuthorizationPolicies let them.
-func (p port) onwards(let resolve.Let, peer bool) []*listenerv3.Filter {
+func (p port) onwards(let resolve.InboundAction, peer bool) []*listenerv3.Filter {
 	authorized := p.in.Inbound.Authorizes(p.number)
-	if let == resolve.LetRequests {
+	if let == resolve.ProxyRequests {
 		m := envoy.HCM{Stat: "inbound_" + p.name, Inbound: true, Peer: peer, Routes: p.routes()}
 		if p.recorded() {
 			m.Log, m.Denied = wire.InboundHTTP, p.in.Log == mesh.MeshDenied

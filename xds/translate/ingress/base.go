@@ -19,12 +19,12 @@ import (
 
 // Inputs is what an ingress gateway's base is made from: what Gateway objects open, and never which names are asked for.
 type Inputs struct {
-	Servers []resolve.IngressServer
-	Mesh    mesh.Ingress
-	IPv6    bool
-	Hosts   envoy.Inline
-	Rest    name.Rest
-	Secrets []farend.Material
+	Servers     []resolve.IngressServer
+	Mesh        mesh.Ingress
+	IPv6        bool
+	Hosts       envoy.Inline
+	DNSDefaults name.Defaults
+	Secrets     []farend.Material
 }
 
 // Resources are everything of an ingress gateway that is not about single names, or hosts of the mesh.
@@ -54,7 +54,7 @@ func (in Inputs) Resources() []*resource.Resource {
 	if asked {
 		out = append(out, envoy.AskBase()...)
 	}
-	return append(out, part.SealRest(in.Rest))
+	return append(out, part.SealDNSDefaults(in.DNSDefaults))
 }
 
 // tableName is the name of a table; Istio's where it has one.

@@ -59,7 +59,7 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 // datagrams is the listener of a port for UDP, with the clusters that it leads to. Nothing listens where all that comes would be closed.
 func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 	routes := r.Routes()
-	if len(routes) == 0 || routes[0].Does != resolve.Forward {
+	if len(routes) == 0 || routes[0].Action != resolve.Forward {
 		return nil
 	}
 	by := &routes[0]
@@ -89,18 +89,18 @@ const misdirected = "sallyport: %REQ(:AUTHORITY)% asks for a connection of its o
 // rows renders one of the name's routes.
 func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 	switch {
-	case r.Does == resolve.Unrouted && r.For == resolve.Requests:
+	case r.Action == resolve.Unrouted && r.For == resolve.Requests:
 		return []*routev3.Route{farend.NoRoute(r.By, r.Revision, envoy.AnyRequest())}
-	case r.Does == resolve.Unrouted:
+	case r.Action == resolve.Unrouted:
 		return []*routev3.Route{farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.AsksAbout(""))}
-	case r.Does == resolve.Close && r.For == resolve.Requests:
+	case r.Action == resolve.Close && r.For == resolve.Requests:
 		out := farend.ClosedRequests(*r.Closed)
 		out.Match = httproute.Match(r.Match)
 		if row.Alone {
 			httproute.FailAll(out)
 		}
 		return []*routev3.Route{out}
-	case r.Does == resolve.Close:
+	case r.Action == resolve.Close:
 		out := farend.ClosedAnswer(*r.Closed)
 		httproute.Within(out.Match, r.L4)
 		return []*routev3.Route{out}
@@ -109,25 +109,25 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 		if row.Alone {
 			httproute.FailShares(out.GetRoute(), r.To)
 		}
-		if r.Asks != nil {
-			e := end(r.Asks)
+		if r.ExternalAuth != nil {
+			e := end(r.ExternalAuth)
 			httproute.Ask(out, r.HTTP.Asks, e.Cluster)
 		}
 		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
 	default:
-		return httproute.Shares(r, func(t *resolve.To) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })
+		return httproute.Shares(r, func(t *resolve.WeightedDestination) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })
 	}
 }
 
 // answer is where connections go that take a route's share.
-func answer(t *resolve.To, r *resolve.Route) envoy.Answer {
+func answer(t *resolve.WeightedDestination, r *resolve.Route) envoy.Answer {
 	if t.Closed != nil {
 		return farend.ClosedTo(*t.Closed)
 	}
 	return envoy.Answer{Route: "default", Config: envoy.ConfigOf(r.By), Revision: r.Revision, Cluster: clusterOf(t)}
 }
 
-func ends(row *resolve.IngressRow, list []resolve.To) []httproute.End {
+func ends(row *resolve.IngressRow, list []resolve.WeightedDestination) []httproute.End {
 	out := make([]httproute.End, len(list))
 	for i := range list {
 		out[i] = end(&list[i])
@@ -137,7 +137,7 @@ func ends(row *resolve.IngressRow, list []resolve.To) []httproute.End {
 }
 
 // end is a destination as requests reach it.
-func end(t *resolve.To) httproute.End {
+func end(t *resolve.WeightedDestination) httproute.End {
 	if t.Closed != nil {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
@@ -148,7 +148,7 @@ func end(t *resolve.To) httproute.End {
 	return e
 }
 
-func clusterOf(t *resolve.To) string {
+func clusterOf(t *resolve.WeightedDestination) string {
 	if t.Untouched {
 		return wire.UntouchedCluster(t.Port.Number, t.Subset, t.Service.Host)
 	}

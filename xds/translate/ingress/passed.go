@@ -17,7 +17,7 @@ import (
 
 // Passed is what the part of a host of the mesh is made from that mutual TLS is passed on to: a row and a cluster for each port and subset,
 // both under the name by which clients ask for it.
-type Passed struct{ resolve.IngressPassed }
+type Passed struct{ resolve.IngressPassthrough }
 
 // Part is its rows and clusters.
 func (p *Passed) Part() *part.Part {

@@ -76,7 +76,7 @@ func (t *Target) ports() []registry.Port {
 
 // datagrams are those for UDP. Their clusters are the names' that lead there (Name.datagrams).
 func (t *Target) datagrams() []registry.Port {
-	if !t.Datagrams {
+	if !t.UDP {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(t.Service.Ports), func(p registry.Port) bool { return p.Protocol != registry.UDP })

@@ -11,7 +11,7 @@ import (
 
 // asked keeps a row to connections that asked in a route's way.
 func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
-	switch r.Asked {
+	switch r.FoundBy {
 	case resolve.ByAddress:
 		row.Match.Headers = []*routev3.HeaderMatcher{askedBefore()}
 	case resolve.Nameless:
@@ -55,8 +55,8 @@ func askForHeld(port uint32) *routev3.Route {
 }
 
 // answerHeld is that answer.
-func answerHeld(rest resolve.Rest) *routev3.Route {
-	row := restRow(rest, rest.ForAddress())
+func answerHeld(rest resolve.OutboundPolicy) *routev3.Route {
+	row := unregisteredRow(rest, rest.ForAddress())
 	if rest.ForAddress().Leaves() {
 		envoy.Outside(row, wire.Leaves, "", 0)
 	}

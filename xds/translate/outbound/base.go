@@ -32,7 +32,7 @@ func base(in Inputs) []*resource.Resource {
 		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
 		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
 	}
-	out = append(out, in.doors()...)
+	out = append(out, in.redirectListeners()...)
 	out = append(out, envoy.AskBase()...)
 	if in.Fetch > 0 {
 		out = append(out, envoy.FetchBase()...)
@@ -65,8 +65,8 @@ func (in Inputs) asked(p Listening) []*resource.Resource {
 	)
 }
 
-// doors are the listeners that the kernel hands connections to, and what belongs to them.
-func (in Inputs) doors() []*resource.Resource {
+// redirectListeners are those that the kernel hands connections to, and what belongs to them.
+func (in Inputs) redirectListeners() []*resource.Resource {
 	if in.Pods {
 		return in.podDoors()
 	}
@@ -181,6 +181,6 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 // nowhere ends connections that no table is asked about, and says which object stands behind what nobody registered.
 func (in Inputs) nowhere() envoy.TCPProxy {
 	out := envoy.Nowhere()
-	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ConfigOf(in.Outside.By), restRevision(in.Outside)
+	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ConfigOf(in.Outside.By), unregisteredRevision(in.Outside)
 	return out
 }

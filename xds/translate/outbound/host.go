@@ -35,7 +35,7 @@ func (h *Host) Part() *part.Part {
 		if !h.Takes(port) {
 			if port.Protocol != registry.UDP { // a gateway's own: its name and addresses are no pattern's and in nobody's range
 				p.Ports = append(p.Ports, useOf(port, h.Foreign))
-				p.Resources = append(p.Resources, restVhost(h.domains(port), port.Number, h.Rest))
+				p.Resources = append(p.Resources, unclaimedVhost(h.domains(port), port.Number, h.Unclaimed))
 			}
 			continue
 		}
@@ -50,8 +50,8 @@ func (h *Host) Part() *part.Part {
 			p.Resources = append(p.Resources, h.clusters(port)...)
 		}
 	}
-	for _, port := range h.Shut {
-		p.Resources = append(p.Resources, shutVhost(svc.Host, port, h.Rest))
+	for _, port := range h.ShutPorts {
+		p.Resources = append(p.Resources, shutVhost(svc.Host, port, h.Unclaimed))
 	}
 	p.Gateways = h.legs()
 	if n, ok := nameOf(svc, h.Aliases); ok {
@@ -84,13 +84,13 @@ func useOf(port registry.Port, foreign bool) part.PortUse {
 
 // shutVhost keeps a host, on a port at which it is not registered, from a pattern of another namespace: it goes where
 // names go that nobody registered.
-func shutVhost(host string, port uint32, rest resolve.Rest) *resource.Resource {
+func shutVhost(host string, port uint32, rest resolve.OutboundPolicy) *resource.Resource {
 	asked := askAgain(Listening{Number: port, Ranges: []part.RangeUse{{Port: port}}}) // whether there are ranges, or names are read, the listener knows
-	return restVhost([]string{host}, port, rest, asked...)
+	return unclaimedVhost([]string{host}, port, rest, asked...)
 }
 
-// restVhost treats names and addresses as what nobody registered.
-func restVhost(domains []string, port uint32, rest resolve.Rest, asked ...*routev3.Route) *resource.Resource {
+// unclaimedVhost treats names and addresses as what nobody registered.
+func unclaimedVhost(domains []string, port uint32, rest resolve.OutboundPolicy, asked ...*routev3.Route) *resource.Resource {
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port), domains[0]), Domains: domains, Routes: lastResort(rest, asked...).Routes}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
@@ -125,23 +125,23 @@ func addressDomain(ip netip.Addr) string {
 // rows renders one of the host's routes.
 func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 	switch {
-	case r.Does == resolve.Unrouted:
+	case r.Action == resolve.Unrouted:
 		return []*routev3.Route{envoy.WithRevision(asked(unrouted(r), r, h), r.Revision)}
-	case r.HTTP != nil && r.Does != resolve.Close:
+	case r.HTTP != nil && r.Action != resolve.Close:
 		return []*routev3.Route{h.userRequests(port, r)}
-	case r.L4 != nil && r.Does != resolve.Close:
+	case r.L4 != nil && r.Action != resolve.Close:
 		return h.userConnections(r)
 	}
 	row := h.route(port, r)
 	envoy.WithRevision(row, r.Revision)
-	if r.Match != nil && r.Does == resolve.Close {
+	if r.Match != nil && r.Action == resolve.Close {
 		row.Match = httproute.Match(r.Match)
 		if h.joined() {
 			httproute.FailAll(row)
 		}
 	}
 	httproute.Within(row.Match, r.L4)
-	if h.Contested && r.Does == resolve.Forward && r.For == resolve.Requests && h.ByGateway() {
+	if h.RegisteredBySeveral && r.Action == resolve.Forward && r.For == resolve.Requests && h.ByGateway() {
 		row.RequestHeadersToAdd = append(row.RequestHeadersToAdd, registeredIn(h.Service)) // an answer says it in the tunnel's name
 	}
 	return []*routev3.Route{row}
@@ -151,21 +151,21 @@ func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 	by := envoy.ConfigOf(r.By)
 	switch {
-	case r.Does == resolve.Close && r.For == resolve.Requests:
+	case r.Action == resolve.Close && r.For == resolve.Requests:
 		return farend.ClosedRequests(*r.Closed)
-	case r.Does == resolve.Close:
+	case r.Action == resolve.Close:
 		return farend.ClosedAnswer(*r.Closed)
-	case r.Does == resolve.WrongProtocol && r.For == resolve.Requests:
+	case r.Action == resolve.WrongProtocol && r.For == resolve.Requests:
 		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", envoy.DecidedBy(by))
-	case r.Does == resolve.WrongProtocol:
+	case r.Action == resolve.WrongProtocol:
 		return asked(envoy.Nothing(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.AsksAbout("")), r, h)
-	case r.Does == resolve.NotRegistered:
+	case r.Action == resolve.NotRegistered:
 		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
 		return h.leaving(h.requests(port))
 	default:
 		a := h.tunnel(port)
-		if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
+		if r.FoundBy == resolve.ByAddress || r.FoundBy == resolve.Nameless {
 			a.By = wire.ByAddress
 		}
 		return h.leaving(asked(a.Row(envoy.AsksAbout("")), r, h))
@@ -175,7 +175,7 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 // leaving marks one of the host's own rows. What goes to a waypoint leaves from here, too, as far as policies are asked: the gateway behind that knows
 // another client.
 func (h *Host) leaving(row *routev3.Route) *routev3.Route {
-	if h.Front != nil && h.Service.External {
+	if h.Waypoint != nil && h.Service.External {
 		return envoy.Outside(row, outsideOf(h.Service), h.Service.Host, 0)
 	}
 	return leaving(row, h.Service, 0)
@@ -192,17 +192,17 @@ func leaving(row *routev3.Route, to *registry.Service, port uint32) *routev3.Rou
 // outsideOf is how a service outside is marked.
 func outsideOf(svc *registry.Service) string {
 	if svc.Unregistered {
-		return wire.LetOut
+		return wire.LetOutByPolicy
 	}
 	return wire.Leaves
 }
 
 // tunnel is the answer to connections that go on to the host.
 func (h *Host) tunnel(port registry.Port) envoy.Answer {
-	if h.Front != nil {
+	if h.Waypoint != nil {
 		return envoy.Answer{Route: "default", Cluster: wire.ClusterName(port.Number, h.Service.Host), Revision: h.Service.RevisionOf(port)}
 	}
-	return h.tunnelTo(h.Service, port, h.Contested, "")
+	return h.tunnelTo(h.Service, port, h.RegisteredBySeveral, "")
 }
 
 // tunnelTo is the answer to connections that go on to a service.
@@ -214,12 +214,12 @@ func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested boo
 	if svc.Wildcard() && farend.LookedUp(svc) {
 		return farend.InPatterns(patternsInside, cluster, svc, port)
 	}
-	return envoy.Answer{Route: "default", Cluster: cluster, Revision: svc.RevisionOf(port), LoggedBy: toldOf(svc)}
+	return envoy.Answer{Route: "default", Cluster: cluster, Revision: svc.RevisionOf(port), LoggedBy: loggedElsewhereBy(svc)}
 }
 
-// toldOf says who logs what gets to a service: the gateway that it leaves by, or pods, where there are no other endpoints. What somebody wrote into an
+// loggedElsewhereBy says who logs what gets to a service: the gateway that it leaves by, or pods, where there are no other endpoints. What somebody wrote into an
 // entry, or beside a Service, may be anywhere.
-func toldOf(svc *registry.Service) string {
+func loggedElsewhereBy(svc *registry.Service) string {
 	switch {
 	case !svc.Exit.IsZero():
 		return envoy.LoggedAtGateway
@@ -234,22 +234,22 @@ func toldOf(svc *registry.Service) string {
 // was registered with. What the gateway does with them is its own decision.
 func (h *Host) requests(port registry.Port) *routev3.Route {
 	svc := h.Service
-	if h.Front != nil {
+	if h.Waypoint != nil {
 		return h.requestsToWaypoint(port)
 	}
 	if svc.Exit.IsZero() {
 		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
 		row := envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
 		if h.Mutual(port) != resolve.MutualNever {
-			envoy.WithoutAlone(row)
+			envoy.WithoutHTTP11Only(row)
 		}
-		return envoy.Told(row, toldOf(svc))
+		return envoy.LoggedElsewhere(row, loggedElsewhereBy(svc))
 	}
 	action := envoy.Retried(part.LegOf(svc).Cluster())
 	if as := asRegistered(svc, port); as != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
 	}
-	return envoy.Told(envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), toldOf(svc))
+	return envoy.LoggedElsewhere(envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), loggedElsewhereBy(svc))
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
@@ -266,7 +266,7 @@ func namedBy(host string) *routev3.HeaderMatcher {
 
 // Endpoints are those of a Service, one resource a port: of others they are in their clusters' parts.
 func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
-	if !h.Service.Tabled() || h.Service.Headless() || h.Front != nil {
+	if !h.Service.Tabled() || h.Service.Headless() || h.Waypoint != nil {
 		return nil
 	}
 	for _, port := range h.Service.Ports {
@@ -282,10 +282,10 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 
 // clusters are the host's own of one port, with their endpoints where they are written down: a cluster for each part.
 func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
-	if h.Front != nil {
+	if h.Waypoint != nil {
 		return h.toWaypoint(port)
 	}
-	reach := &resolve.Reach{Rule: h.Rule, Far: h.Far}
+	reach := &resolve.ReachedDestination{Rule: h.Rule, Far: h.Far}
 	for _, part := range h.Rule.Parts() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
 		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.Accounts, h.Rule.TLSFor(port.Number), h.Trust)

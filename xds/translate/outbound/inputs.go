@@ -17,14 +17,14 @@ import (
 
 // Resources are everything of a sidecar that is not about single hosts.
 func (in Inputs) Resources() []*resource.Resource {
-	return slices.Concat(farend.SealSecrets(in.Secrets), base(in), []*resource.Resource{part.SealRest(in.Names)})
+	return slices.Concat(farend.SealSecrets(in.Secrets), base(in), []*resource.Resource{part.SealDNSDefaults(in.Names)})
 }
 
 // Inputs is what a sidecar's base is made from.
 type Inputs struct {
 	Ports    []Listening
 	Gateways []Gateway
-	Outside  resolve.Rest // what happens to what nobody registered
+	Outside  resolve.OutboundPolicy // what happens to what nobody registered
 	Detect   time.Duration
 	Connect  time.Duration // the mesh's connectTimeout
 	TCPPorts []uint32      // where nothing is read, beside those that are known for it
@@ -33,7 +33,7 @@ type Inputs struct {
 	Hosts    envoy.Inline
 	// Mesh says that what gets to pods is logged where it comes from, too, and not there alone.
 	Mesh    bool
-	Names   name.Rest // what DNS does with what is in no name table
+	Names   name.Defaults // what DNS does with what is in no name table
 	Secrets []farend.Material
 	// Fetch says that Envoy is given rows when they are used, and for how long one stays that is not; 0: it has all of them.
 	Fetch time.Duration

@@ -46,7 +46,7 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.RulesAlong(),
 		)
 	}
-	return []*listenerv3.Filter{q.Filter(), envoy.GoBy(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
+	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
 }
 
 // patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS

@@ -25,7 +25,7 @@ func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route
 		httproute.FailShares(out.GetRoute(), r.To)
 	}
 	switch {
-	case r.Does == resolve.Answer:
+	case r.Action == resolve.Answer:
 		envoy.WithRevision(out, r.Revision)
 	case len(r.To) == 1 && r.To[0].Service.Exit.IsZero(): // what goes on is told of with the destination's entry
 		envoy.WithRevision(out, r.To[0].Service.RevisionOf(r.To[0].Port))
@@ -36,7 +36,7 @@ func (h *Host) userRequests(port registry.Port, r *resolve.Route) *routev3.Route
 // joined says whether routes of the Gateway API lead to the host.
 func (h *Host) joined() bool { return h.Led != nil && h.Led.By.Joined }
 
-func (h *Host) ends(list []resolve.To) []httproute.End {
+func (h *Host) ends(list []resolve.WeightedDestination) []httproute.End {
 	out := make([]httproute.End, len(list))
 	for i := range list {
 		out[i] = h.end(&list[i])
@@ -45,7 +45,7 @@ func (h *Host) ends(list []resolve.To) []httproute.End {
 }
 
 // end is a destination as requests reach it.
-func (h *Host) end(t *resolve.To) httproute.End {
+func (h *Host) end(t *resolve.WeightedDestination) httproute.End {
 	if t.Closed != nil {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
@@ -56,23 +56,23 @@ func (h *Host) end(t *resolve.To) httproute.End {
 		farend.Dialled(own, svc, t.Port.TargetPort)
 	} else {
 		e.Authority, e.Traffic = asRegistered(svc, t.Port), registry.Traffic{}
-		if t.Contested {
+		if t.RegisteredBySeveral {
 			e.Headers = []*corev3.HeaderValueOption{registeredIn(svc)}
 		}
 	}
 	if !svc.External && t.TLS == nil {
-		envoy.WithoutAlone(own)
+		envoy.WithoutHTTP11Only(own)
 	}
 	if svc.External && svc.Exit.IsZero() {
 		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
-	e.Filters = envoy.Through(envoy.Told(own, toldOf(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.Through(envoy.LoggedElsewhere(own, loggedElsewhereBy(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
 // clusterTo is the name of the cluster of a destination: its own, that of its gateway, or, where the proxy speaks TLS at a port that
 // apps speak it at, one of the route's.
-func (h *Host) clusterTo(t *resolve.To) string {
+func (h *Host) clusterTo(t *resolve.WeightedDestination) string {
 	switch {
 	case !t.Service.Exit.IsZero():
 		return part.LegOf(t.Service).Cluster()
@@ -97,7 +97,7 @@ func asRegistered(svc *registry.Service, port registry.Port) string {
 
 // userConnections renders a user's route of connections: an answer for each destination, which take their shares in turn.
 func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
-	return httproute.Shares(r, func(t *resolve.To) *routev3.Route {
+	return httproute.Shares(r, func(t *resolve.WeightedDestination) *routev3.Route {
 		row := asked(h.answerTo(t, r).Row(envoy.AsksAbout("")), r, h)
 		if t.Closed != nil {
 			return row
@@ -107,12 +107,12 @@ func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
 }
 
 // answerTo is the answer to connections that go to a destination.
-func (h *Host) answerTo(t *resolve.To, r *resolve.Route) envoy.Answer {
+func (h *Host) answerTo(t *resolve.WeightedDestination, r *resolve.Route) envoy.Answer {
 	if t.Closed != nil {
 		return farend.ClosedTo(*t.Closed)
 	}
-	a := h.tunnelTo(t.Service, t.Port, t.Contested, t.Subset)
-	if r.Asked == resolve.ByAddress || r.Asked == resolve.Nameless {
+	a := h.tunnelTo(t.Service, t.Port, t.RegisteredBySeveral, t.Subset)
+	if r.FoundBy == resolve.ByAddress || r.FoundBy == resolve.Nameless {
 		a.By = wire.ByAddress
 	}
 	return a
@@ -127,13 +127,13 @@ func (h *Host) wrapped(routes []resolve.Route) (out []*resource.Resource) {
 				continue
 			}
 			seen[h.clusterTo(&t)] = true
-			out = append(out, clusterOf(h.clusterTo(&t), t.Service, t.Port, t.TLS, t.Given(), t.Reach, "", farend.Mutual{}, h)...)
+			out = append(out, clusterOf(h.clusterTo(&t), t.Service, t.Port, t.TLS, t.Given(), t.ReachedDestination, "", farend.Mutual{}, h)...)
 		}
 	}
 	return out
 }
 
-func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.Given, r *resolve.Reach, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
+func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.GivenCredential, r *resolve.ReachedDestination, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
 	if len(r.Far.Refused) > 0 {
 		left := *svc
 		left.Endpoints = farend.Reachable(svc.Endpoints, r.Far)
@@ -151,7 +151,7 @@ func clusterOf(name string, svc *registry.Service, port registry.Port, tls *regi
 }
 
 // secrets are what the routes need of Secrets.
-func (h *Host) secrets() []registry.Given {
+func (h *Host) secrets() []registry.GivenCredential {
 	out := h.Far.Secrets()
 	if h.Led == nil {
 		return out

@@ -24,7 +24,7 @@ type Uses struct {
 	Ports    []PortUse
 	Ranges   []RangeUse
 	Gateways []Leg
-	Secrets  []registry.Given
+	Secrets  []registry.GivenCredential
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string

@@ -7,7 +7,7 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/xds/envoy"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 )
 
 // Asked is whom policies of one front have asked (the action CUSTOM). Many namespaces may share a waypoint, so each front has a provider of its own: which one another
@@ -18,30 +18,30 @@ type Asked struct {
 }
 
 // requests is the filter of access, in a table, that says what somebody is asked about, or closes it; nil where the policies have nobody asked.
-func (a Asked) requests(set authz.Set, see authorizing.Sight) *httprbacv3.RBAC {
+func (a Asked) requests(set authz.Set, see authzfilter.Sight) *httprbacv3.RBAC {
 	switch {
 	case a.Why != "":
-		return authorizing.Asked(nil, authorizing.AskedRequests(set, see, a.Why))
+		return authzfilter.Asked(nil, authzfilter.AskedRequests(set, see, a.Why))
 	case a.By != nil:
-		return authorizing.Asked(authorizing.AskedRequests(set, see, ""), nil)
+		return authzfilter.Asked(authzfilter.AskedRequests(set, see, ""), nil)
 	}
 	return nil
 }
 
 // connections are the filters of a chain whose bytes nobody reads.
-func (a Asked) connections(set authz.Set, see authorizing.Sight, cluster func(provider string) envoy.Authorizer) []*listenerv3.Filter {
+func (a Asked) connections(set authz.Set, see authzfilter.Sight, cluster func(provider string) envoy.Authorizer) []*listenerv3.Filter {
 	why := a.Why
 	if why == "" && a.By != nil && !a.By.GRPC {
 		if a.By.FailOpen {
 			return nil
 		}
-		why = authorizing.OfRequestsAlone(a.By.Name)
+		why = authzfilter.OfRequestsAlone(a.By.Name)
 	}
 	switch {
 	case why != "":
-		return []*listenerv3.Filter{envoy.CloseAbout(authorizing.OfConnections(authorizing.Asked(nil, authorizing.AskedConnections(set, see, why))))}
+		return []*listenerv3.Filter{envoy.CloseAbout(authzfilter.OfConnections(authzfilter.Asked(nil, authzfilter.AskedConnections(set, see, why))))}
 	case a.By != nil:
-		return cluster(a.By.Name).AskAbout(authorizing.OfConnections(authorizing.Asked(authorizing.AskedConnections(set, see, ""), nil)))
+		return cluster(a.By.Name).AskAbout(authzfilter.OfConnections(authzfilter.Asked(authzfilter.AskedConnections(set, see, ""), nil)))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -25,13 +25,13 @@ import (
 type Inputs struct {
 	Fronts []Front // in order
 	// Gateways are those by which hosts outside leave.
-	Gateways []outbound.Gateway
-	Connect  time.Duration // the mesh's connectTimeout
-	Trust    envoy.Trusts
-	IPv6     bool
-	Log      string // what is recorded: one of mesh's words
-	Hosts    envoy.Inline
-	Rest     name.Rest
+	Gateways    []outbound.Gateway
+	Connect     time.Duration // the mesh's connectTimeout
+	Trust       envoy.Trusts
+	IPv6        bool
+	Log         string // what is recorded: one of mesh's words
+	Hosts       envoy.Inline
+	DNSDefaults name.Defaults
 	// Authorizers are all that policies may have asked: which ones do changes no listener.
 	Authorizers []envoy.Authorizer
 }
@@ -51,7 +51,7 @@ func (in Inputs) Resources() []*resource.Resource {
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.Seal(resource.Listener, l.Name, l),
 		envoy.Seal(resource.Route, wire.WaypointListener, envoy.Table(wire.WaypointListener, envoy.Unfronted(), in.Hosts, false)),
-		part.SealRest(in.Rest),
+		part.SealDNSDefaults(in.DNSDefaults),
 	}
 	out = append(out, envoy.FirstRow(wire.WaypointListener, in.Hosts)...)
 	for _, f := range in.Fronts {
@@ -133,14 +133,14 @@ func (in Inputs) logs() bool       { return in.Log != mesh.MeshOff }
 func (in Inputs) deniedOnly() bool { return in.Log == mesh.MeshDenied }
 
 // connections are policies of connections.
-func connections(set authz.Set, by authorizing.Sight) *httprbacv3.RBAC {
-	return authorizing.Filter(set, func(set authz.Set) *envoy.OnMatch { return authorizing.Connections(set, by) })
+func connections(set authz.Set, by authzfilter.Sight) *httprbacv3.RBAC {
+	return authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, by) })
 }
 
 // See is how a waypoint sees who comes: by the certificate that the client showed, and the address that it came from. The port is the Service's.
-func See(trust envoy.Trusts) authorizing.Sight {
+func See(trust envoy.Trusts) authzfilter.Sight {
 	from, port := envoy.StateInput(wire.StateFrom), envoy.StateInput(wire.StatePort)
-	return authorizing.Sight{
+	return authzfilter.Sight{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
@@ -154,7 +154,7 @@ func See(trust envoy.Trusts) authorizing.Sight {
 }
 
 // seeTunnel is that of connections that come by HBONE, which says the port that it is for.
-func seeTunnel(trust envoy.Trusts) authorizing.Sight {
+func seeTunnel(trust envoy.Trusts) authzfilter.Sight {
 	out, asked := See(trust), envoy.HeaderInput(":authority")
 	out.Port = func(t authz.Term, values []string) *envoy.Predicate {
 		return envoy.IsLike(asked, t.Expression(values, nil))

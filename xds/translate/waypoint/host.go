@@ -16,7 +16,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
-	"github.com/sallyport/sallyport/xds/translate/authorizing"
+	"github.com/sallyport/sallyport/xds/translate/authzfilter"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -125,8 +125,8 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 			if rc.TypedPerFilterConfig == nil {
 				rc.TypedPerFilterConfig = map[string]*anypb.Any{}
 			}
-			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.Overriding(authorizing.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
-				return authorizing.Requests(set, See(h.Trust))
+			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.Overriding(authzfilter.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
+				return authzfilter.Requests(set, See(h.Trust))
 			}))
 			if asked := h.Asked.requests(h.Policies, See(h.Trust)); asked != nil {
 				rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.Overriding(asked)

@@ -28,7 +28,7 @@ func (h *Host) leaves(port registry.Port) map[string]*anypb.Any {
 
 // answer is for questions about connections to a port, which say whose registration they mean.
 func (h *Host) answer(port registry.Port) *routev3.Route {
-	row := outbound.TowardsGateway(h.Service, port, h.Contested).Row(envoy.AsksAbout(""))
+	row := outbound.TowardsGateway(h.Service, port, h.RegisteredBySeveral).Row(envoy.AsksAbout(""))
 	row.Match.Headers = append(row.Match.Headers, &routev3.HeaderMatcher{Name: wire.HeaderRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: envoy.Exact(resolve.FrontedIn(h.Service)),
 	}})

@@ -261,7 +261,7 @@ func (p Port) server(s *store.Store, sink ingest.Sink, acts *actions.Log, log *s
 	}
 	if p.Questions {
 		query.NewService(s).Register(rpc)
-		query.NewTold(acts).Register(rpc)
+		query.NewActionsService(acts).Register(rpc)
 	}
 	return rpc
 }
