@@ -44,7 +44,7 @@ type node struct {
 
 // The picture's sizes.
 const (
-	flowsLeft, flowsRight = 232.0, 648.0 // where lines begin and end, of 880
+	flowsLeft, flowsRight = 290.0, 850.0 // where lines begin and end, of 1140
 	nodeGap               = 7.0
 	leastLine             = 1.5
 	leastNode             = 13.0
