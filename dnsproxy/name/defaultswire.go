@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The field numbers of the message in fieldRest, and of the one in its fieldForward.
+// The field numbers of the message in fieldDefaults, and of the one in its defaultsForward.
 const (
-	restRefuse       protowire.Number = 1
-	restLocal        protowire.Number = 2
-	restDecidedBy    protowire.Number = 3
-	restRate         protowire.Number = 4
-	restOddRate      protowire.Number = 5
-	restUpstreams    protowire.Number = 6
-	restForward      protowire.Number = 7
-	restAllowPrivate protowire.Number = 8
-	restKeepECH      protowire.Number = 9
-	restNever        protowire.Number = 10
-	restDeny         protowire.Number = 11
+	defaultsRefuse       protowire.Number = 1
+	defaultsLocal        protowire.Number = 2
+	defaultsDecidedBy    protowire.Number = 3
+	defaultsRate         protowire.Number = 4
+	defaultsOddRate      protowire.Number = 5
+	defaultsUpstreams    protowire.Number = 6
+	defaultsForward      protowire.Number = 7
+	defaultsAllowPrivate protowire.Number = 8
+	defaultsKeepECH      protowire.Number = 9
+	defaultsNever        protowire.Number = 10
+	defaultsDeny         protowire.Number = 11
 
 	forwardDomain    protowire.Number = 1
 	forwardUpstreams protowire.Number = 2
@@ -29,29 +29,29 @@ const (
 func (r *Defaults) marshal() []byte {
 	var b []byte
 	if r.Refuse {
-		b = protowire.AppendTag(b, restRefuse, protowire.VarintType)
+		b = protowire.AppendTag(b, defaultsRefuse, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
 	if r.KeepECH {
-		b = protowire.AppendTag(b, restKeepECH, protowire.VarintType)
+		b = protowire.AppendTag(b, defaultsKeepECH, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
 	if r.DenyUnrecorded {
-		b = protowire.AppendTag(b, restDeny, protowire.VarintType)
+		b = protowire.AppendTag(b, defaultsDeny, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
-	b = appendStrings(b, restLocal, r.Local)
+	b = appendStrings(b, defaultsLocal, r.Local)
 	if r.DecidedBy != "" {
-		b = appendString(b, restDecidedBy, r.DecidedBy)
+		b = appendString(b, defaultsDecidedBy, r.DecidedBy)
 	}
-	b = appendDouble(b, restRate, r.Rate)
-	b = appendDouble(b, restOddRate, r.OddRate)
-	b = appendStrings(b, restUpstreams, r.Upstreams)
+	b = appendDouble(b, defaultsRate, r.Rate)
+	b = appendDouble(b, defaultsOddRate, r.OddRate)
+	b = appendStrings(b, defaultsUpstreams, r.Upstreams)
 	for _, f := range r.Forward {
 		inner := appendStrings(appendString(nil, forwardDomain, f.Domain), forwardUpstreams, f.Upstreams)
-		b = protowire.AppendBytes(protowire.AppendTag(b, restForward, protowire.BytesType), inner)
+		b = protowire.AppendBytes(protowire.AppendTag(b, defaultsForward, protowire.BytesType), inner)
 	}
-	return appendStrings(appendStrings(b, restAllowPrivate, r.AllowPrivate), restNever, r.Never)
+	return appendStrings(appendStrings(b, defaultsAllowPrivate, r.AllowPrivate), defaultsNever, r.Never)
 }
 
 func appendStrings(b []byte, field protowire.Number, all []string) []byte {
@@ -70,36 +70,36 @@ func appendDouble(b []byte, field protowire.Number, value float64) []byte {
 
 // defaultsFields are the types of the fields that are known; others are skipped.
 var defaultsFields = map[protowire.Number]protowire.Type{
-	restRefuse: protowire.VarintType, restLocal: protowire.BytesType, restDecidedBy: protowire.BytesType,
-	restRate: protowire.Fixed64Type, restOddRate: protowire.Fixed64Type, restUpstreams: protowire.BytesType,
-	restForward: protowire.BytesType, restAllowPrivate: protowire.BytesType, restNever: protowire.BytesType, restKeepECH: protowire.VarintType,
-	restDeny: protowire.VarintType,
+	defaultsRefuse: protowire.VarintType, defaultsLocal: protowire.BytesType, defaultsDecidedBy: protowire.BytesType,
+	defaultsRate: protowire.Fixed64Type, defaultsOddRate: protowire.Fixed64Type, defaultsUpstreams: protowire.BytesType,
+	defaultsForward: protowire.BytesType, defaultsAllowPrivate: protowire.BytesType, defaultsNever: protowire.BytesType, defaultsKeepECH: protowire.VarintType,
+	defaultsDeny: protowire.VarintType,
 }
 
 func (r *Defaults) unmarshal(b []byte) error {
 	return fields(b, defaultsFields, func(field protowire.Number, value []byte) error {
 		switch field {
-		case restRefuse:
+		case defaultsRefuse:
 			v, _ := protowire.ConsumeVarint(value)
 			r.Refuse = v != 0
 			return nil
-		case restKeepECH:
+		case defaultsKeepECH:
 			v, _ := protowire.ConsumeVarint(value)
 			r.KeepECH = v != 0
 			return nil
-		case restDeny:
+		case defaultsDeny:
 			v, _ := protowire.ConsumeVarint(value)
 			r.DenyUnrecorded = v != 0
 			return nil
-		case restRate, restOddRate:
+		case defaultsRate, defaultsOddRate:
 			bits, _ := protowire.ConsumeFixed64(value)
-			if field == restRate {
+			if field == defaultsRate {
 				r.Rate = math.Float64frombits(bits)
 			} else {
 				r.OddRate = math.Float64frombits(bits)
 			}
 			return nil
-		case restForward:
+		case defaultsForward:
 			inner, _ := protowire.ConsumeBytes(value)
 			var f Forward
 			err := f.unmarshal(inner)
@@ -108,15 +108,15 @@ func (r *Defaults) unmarshal(b []byte) error {
 		}
 		text, err := text(value)
 		switch field {
-		case restLocal:
+		case defaultsLocal:
 			r.Local = append(r.Local, text)
-		case restDecidedBy:
+		case defaultsDecidedBy:
 			r.DecidedBy = text
-		case restUpstreams:
+		case defaultsUpstreams:
 			r.Upstreams = append(r.Upstreams, text)
-		case restAllowPrivate:
+		case defaultsAllowPrivate:
 			r.AllowPrivate = append(r.AllowPrivate, text)
-		case restNever:
+		case defaultsNever:
 			r.Never = append(r.Never, text)
 		}
 		return err

@@ -5,5 +5,5 @@
 // that are rendered by xds/translate/authzfilter, whatever the proxy's role, and walked by policy with one concrete request. What a
 // value means is said once, as an expression (RE2) for an attribute's text: proxies and Decide use the same.
 //
-// The package imports nothing of this module but config and permit, for what paths are, and no type of Envoy's.
+// The package imports nothing of this module but config, egresspolicy, for what paths are, and selection, and no type of Envoy's.
 package authz

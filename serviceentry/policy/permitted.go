@@ -53,7 +53,7 @@ type about struct {
 	protocol egresspolicy.Protocol
 	request  route.Request
 	at       time.Time
-	closed   *egresspolicy.Policy // as egresspolicy.Asked has it
+	closed   *egresspolicy.Policy // as egresspolicy.Attempt has it
 }
 
 func (q about) asked() *egresspolicy.Attempt {

@@ -51,7 +51,7 @@ type ServiceAndRule struct {
 	Rule    *DestinationRule
 }
 
-// EndpointGroup is endpoints that are asked alike, as locality.EndpointGroup says. Priority, Locality and Weight are zero where all are.
+// EndpointGroup is endpoints that are asked alike, as locality.Group says. Priority, Locality and Weight are zero where all are.
 type EndpointGroup struct {
 	Priority  uint32
 	Locality  string

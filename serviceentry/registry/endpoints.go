@@ -81,7 +81,7 @@ func (s *Snapshot) EndpointsOf(svc *Service) []Endpoint {
 	return nil
 }
 
-// find brings the endpoints of a Service up to date. A headless one is found by their addresses, so that it is another Service
+// findEndpoints brings the endpoints of a Service up to date. A headless one is found by their addresses, so that it is another Service
 // with other ones.
 func (b *batch) findEndpoints(service config.Key) {
 	host := Ref{service.Namespace, service.Name}.Host()

@@ -22,17 +22,17 @@ type Connector struct {
 	Node bool
 }
 
-// ConnectorKind is the kind of a Place.
+// ConnectorKind is the kind of a Connector.
 type ConnectorKind uint8
 
-// The kinds of places.
+// The kinds of connectors.
 const (
 	AtSidecar ConnectorKind = iota
 	AtGateway
 	AtForward
 )
 
-// SecretAccess says what a place is given of Secrets.
+// SecretAccess says what a connector is given of Secrets.
 type SecretAccess uint8
 
 // The ways.
@@ -42,7 +42,7 @@ const (
 	SecretsUnseen                     // nobody knows what Secrets there are, and nothing is said about them
 )
 
-// FarEnd is what a place does about a host's far end: whom it does not connect to, and what it closes rather than do
+// FarEnd is what a connector does about a host's far end: whom it does not connect to, and what it closes rather than do
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
 type FarEnd struct {
 	Refused []RefusedEndpoint          // endpoints that are left out
@@ -132,7 +132,7 @@ func (f FarEnd) Leads(e Endpoint) bool {
 	return !slices.ContainsFunc(f.Refused, func(r RefusedEndpoint) bool { return r.Address == e.Address })
 }
 
-// FarEnd judges a service as it is reached from a place, with the rule that counts there. A port whose settings cannot be
+// FarEnd judges a service as it is reached by a connector, with the rule that counts there. A port whose settings cannot be
 // kept is closed: in no case does plain text go where TLS was asked for, nor a gateway's own certificate anywhere.
 func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Connector) FarEnd {
 	var f FarEnd
@@ -266,7 +266,7 @@ func (s *Snapshot) ExitRule(svc *Service) *DestinationRule {
 	return s.Rule(svc, svc.Namespace, selected)
 }
 
-// refusedEndpoints are those that a place does not connect to, and why. A shared gateway's network is not for rent: what
+// refusedEndpoints are those that a connector does not connect to, and why. A shared gateway's network is not for rent: what
 // objects write is held to what names may resolve to. A pod's own network is open to it anyway, but not the proxy's own
 // host, where its administration is.
 func (s *Snapshot) refusedEndpoints(svc *Service, p Connector) (out []RefusedEndpoint) {

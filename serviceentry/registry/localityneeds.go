@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/locality"
 )
 
-// localityNeeds is what a setting localityNeeds about where a client is, so that clients of which it is the same are told the same.
+// localityNeeds is what a setting needs to know of where a client is, so that clients of which it is the same are told the same.
 type localityNeeds struct {
 	place, node bool
 	labels      []string // keys

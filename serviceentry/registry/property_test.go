@@ -30,7 +30,7 @@ func contents(t *testing.T, s *registry.Snapshot) string {
 			}
 		}
 	}
-	all["doors"] = s.ReservedAddresses()
+	all["reserved addresses"] = s.ReservedAddresses()
 	for _, ns := range registrytest.Namespaces {
 		all["selecting "+ns] = s.Selecting(ns, map[string]string{"istio": "app"})
 		all["scope "+ns] = s.Scope(ns, nil)

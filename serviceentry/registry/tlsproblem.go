@@ -10,7 +10,7 @@ import (
 
 func (t *TLSSettings) equal(o *TLSSettings) bool { return reflect.DeepEqual(t, o) }
 
-// tlsProblem says why a place cannot speak TLS as a rule asks for, and what to do; "" when it can.
+// tlsProblem says why a connector cannot speak TLS as a rule asks for, and what to do; "" when it can.
 func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRule, p Connector) (why, fix string) {
 	if t.By != nil {
 		return s.backendTLSProblem(t, p)
@@ -69,7 +69,7 @@ func (s *Snapshot) backendTLSProblem(t *TLSSettings, p Connector) (why, fix stri
 	return "", ""
 }
 
-// credentialProblem says why a place cannot use the Secret that a rule names, and what to do. Its key is the rule's
+// credentialProblem says why a connector cannot use the Secret that a rule names, and what to do. Its key is the rule's
 // namespace's: for its own pods, for its own gateways, and for those that operators run for all.
 func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Connector) (why, fix string) {
 	if t.CredentialName == "" || p.Secrets == SecretsUnseen {
@@ -159,7 +159,7 @@ func (s *Snapshot) strangeFile(t *TLSSettings, rule *DestinationRule, p Connecto
 	return ""
 }
 
-// mayName says whether rules of a namespace may name a file at a place: see mesh.CertificateFolders.
+// mayName says whether rules of a namespace may name a file at a connector: see mesh.CertificateFolders.
 func (s *Snapshot) mayName(file, namespace string, p Connector) bool {
 	root := namespace == s.Mesh.RootNamespace
 	folders := s.Mesh.CertificateFolders

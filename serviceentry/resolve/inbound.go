@@ -48,7 +48,7 @@ const (
 	CloseConnection    InboundAction = iota // it is closed
 	ProxyBytes                              // its bytes go to the app
 	ProxyRequests                           // its requests do, one by one
-	TerminateMutualTLS                      // its TLS ends here, after the client has shown who it is; then as with ShowsPlain, whatever the mode
+	TerminateMutualTLS                      // its TLS ends here, after the client has shown who it is; then as with TransportPlain, whatever the mode
 )
 
 // Action says what happens to a connection to one of the pod's own ports.

@@ -102,7 +102,7 @@ func (x Attempt) Read() Attempt {
 	return x
 }
 
-// Takes says whether a route is for what is shown. own is the host's own name.
+// Takes says whether a route is for an attempt. own is the host's own name.
 func (r *Route) Takes(x Attempt, own string) bool {
 	if r.For != x.Kind && !(r.For == Connections && x.Kind == TLSConnections) {
 		return false
@@ -131,7 +131,7 @@ func (r *Route) Takes(x Attempt, own string) bool {
 	}
 }
 
-// First gives the first route that takes what is shown; nil where none does.
+// First gives the first route that takes an attempt; nil where none does.
 func First(routes []Route, x Attempt, own string) *Route {
 	for i := range routes {
 		if routes[i].Takes(x, own) {

@@ -15,7 +15,7 @@ import (
 
 // loggedByGateway is true of what a gateway took, or refused itself: it logs that, with what it verified, and the agent
 // would throw the sidecar's entry away (envoylog's toldElsewhere). So it is of what an internal listener was asked again. An entry costs each Envoy some 14 µs and the agent more, this
-// expression nearly as much, so it is asked of what nothing else is known of (untold). Parts of it that Envoy does not know are errors, and what is an error is not logged; so the role
+// expression nearly as much, so it is asked of what nothing else is known of (notLoggedElsewhere). Parts of it that Envoy does not know are errors, and what is an error is not logged; so the role
 // comes last: where a status came from upstream there is a cluster, and each of ours has a role.
 // What a route answered by itself, nobody else logs.
 var loggedByGateway = `(response.code_details == "via_upstream" || response.code == 200 && !(response.code_details in ["` + strings.Join(wire.AnsweredLocally, `", "`) + `"])) && ` +

@@ -8,7 +8,7 @@ import (
 )
 
 // filterLoggedElsewhere begins the names of the filters that note of requests who else logs them, if they get there: LoggedAtGateway or LoggedAtPod. They are off where no
-// row says so (Told).
+// row says so (LoggedElsewhere).
 //
 // To ask an expression instead, of what became of a request, takes Envoy 8 to 17 µs for each (docs/adr/0008-what-the-path-costs.md), which is a fifth of what a sidecar does
 // for one.

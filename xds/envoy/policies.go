@@ -252,7 +252,7 @@ const (
 )
 
 // Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for; and to a port,
-// or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will; outside is wire.Leaves or wire.LetOut.
+// or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will; outside is wire.Leaves or wire.LetOutByPolicy.
 func Outside(r *routev3.Route, outside, host string, port uint32) *routev3.Route {
 	if r.Metadata == nil {
 		r.Metadata = &corev3.Metadata{}

@@ -7,7 +7,7 @@ import (
 
 // Envoy takes one after the other what says what somebody is asked about (translate.Abouts), the filters that ask (translate.Asks has both), and what judges by
 // itself (translate.Judges). Where policies change both what asks and what judges, what asks goes first, and closes what either state closes by asking
-// (translate.Between); then what judges; then, if it is another, what asks. So what is closed before and after is closed at every moment.
+// (translate.InTransition); then what judges; then, if it is another, what asks. So what is closed before and after is closed at every moment.
 //
 // What judges is sent as it was when the change began, though policies may have changed again meanwhile: a change that has begun comes to its end after
 // two answers of Envoy's, however often they do. The next one begins from there, and not from what was only sent for while this one lasted.

@@ -31,7 +31,7 @@ type class struct {
 	whole   [typeCount]*payload            // everything of a type, while it is asked for
 	since   map[behind]difference          // what streams lack that were sent the same
 	all     [typeCount]*listing            // for state-of-the-world streams, once there is one
-	mixed   map[mixture]*resource.Resource // translate.Between
+	mixed   map[mixture]*resource.Resource // translate.InTransition
 }
 
 // behind says where streams are that lack the same.
@@ -48,10 +48,10 @@ type position struct {
 	view  *translate.View
 }
 
-// now is the mark of a stream that has everything.
+// now is the position of a stream that has everything.
 func (c *class) now() position { return position{class: c.id, step: c.step, view: c.view} }
 
-// difference is what leads from a mark to the current view.
+// difference is what leads from a position to the current view.
 type difference struct {
 	payload *payload // nil when nothing is new
 	there   []string // names of what is in the payload
@@ -90,7 +90,7 @@ func (c *class) note(refs []resource.Ref) {
 	c.since, c.mixed = nil, nil
 }
 
-// mixture is what translate.Between is made of, by versions.
+// mixture is what translate.InTransition is made of, by versions.
 type mixture struct {
 	before, now string
 	sameAsked   bool
@@ -110,7 +110,7 @@ func (c *class) between(before, now *resource.Resource, sameAsked bool) *resourc
 	return b
 }
 
-// has says whether a stream with that mark has everything of a type.
+// has says whether a stream at that position has everything of a type.
 func (c *class) has(m position, t resource.Type) bool {
 	return m.class == c.id && m.step >= c.changed[t]
 }

@@ -34,7 +34,7 @@ func emptyBuckets() ordered.Layer[*bucket] {
 	return ordered.NewLayer(func(a, b *bucket) bool { return a == b })
 }
 
-// of a bucket that is not there.
+// marked is 0 of a bucket that is not there.
 func (b *bucket) marked() uint64 {
 	if b == nil {
 		return 0

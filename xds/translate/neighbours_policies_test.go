@@ -20,7 +20,7 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// governedHosts are what the policies of this test are about, and governedFrom whose they are not.
+// governedHosts are what the policies of this test are about.
 var governedHosts = []string{"a.test", "x.b.test", "203.0.113.7"}
 
 const intruder = "intruder"

@@ -41,7 +41,7 @@ type podListenerInputs struct {
 
 // Of gives a pod's, by their names; nil where it has what all pods have.
 func (d *PodListeners) Of(s *registry.Snapshot, pod, namespace string, labels map[string]string) map[string][]byte {
-	from := doorOf(s, namespace, labels)
+	from := podListenerInputsOf(s, namespace, labels)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 {
@@ -108,8 +108,8 @@ func (d *PodListeners) Forget(pod string) {
 	d.leave(pod)
 }
 
-// doorOf finds what is for a pod.
-func doorOf(s *registry.Snapshot, namespace string, labels map[string]string) podListenerInputs {
+// podListenerInputsOf finds what is for a pod.
+func podListenerInputsOf(s *registry.Snapshot, namespace string, labels map[string]string) podListenerInputs {
 	d := podListenerInputs{inboundInputs(s, Class{}), s.AuthorizingInbound(namespace, labels)}
 	d.Inbound = resolve.InboundAtNode(s, namespace, labels)
 	return d

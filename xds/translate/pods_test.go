@@ -61,8 +61,8 @@ func snapshotOf(t *testing.T, name, text string) *registry.Snapshot {
 	return s
 }
 
-// TestDoors: a pod has listeners of its own where an object is about what comes to it, which stay the same as long as what is said does.
-func TestDoors(t *testing.T) {
+// TestPodListeners: a pod has listeners of its own where an object is about what comes to it, which stay the same as long as what is said does.
+func TestPodListeners(t *testing.T) {
 	const security = "apiVersion: security.istio.io/v1\nmetadata: {name: p, namespace: shop}\n"
 	var d translate.PodListeners
 	of := func(name, text string, labels map[string]string) map[string][]byte {

@@ -80,7 +80,7 @@ func (v *View) WalkPrefix(t resource.Type, prefix string, f func(*resource.Resou
 	v.resources[t].WalkPrefix(prefix, func(_ string, r *resource.Resource) bool { return f(r) })
 }
 
-// Translator makes views and remembers what each host became, under the hash of what it was made from.
+// Translator makes views and remembers what each host became, with what it was made from.
 // It is for one goroutine.
 type Translator struct {
 	memo map[string][]remembered // by host; of classes that pack nothing

@@ -231,7 +231,7 @@ const (
 	StateFrom     = "sallyport.from"     // the client's address, without its port
 	StateHost     = "sallyport.host"     // the host that is asked for, in lower case
 	StateAt       = "sallyport.at"       // the port that is asked for, after a colon and whatever
-	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOut
+	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOutByPolicy
 	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
 	StateEnds     = "sallyport.ends"     // how long a request may go on, in milliseconds, by the rules that let it through

@@ -58,7 +58,7 @@ func (f Front) Name() string {
 type PortUse struct {
 	Number uint32
 	Opaque bool // a TCP service: the server may speak first
-	// foreign: another namespace's entry, which does not decide how the port is read.
+	// Foreign: another namespace's entry, which does not decide how the port is read.
 	Foreign bool
 	In      string // the namespace in whose tables it is, at the proxy of a node; "" in those of all
 }
