@@ -211,7 +211,16 @@ func (s *Snapshot) Readable(port uint32, ns string, scope *SidecarScope) bool {
 	if s.TCPOnly(port) {
 		return false
 	}
-	return alwaysRead(port) || s.speaks(port, ns, scope, false) || !s.speaks(port, ns, scope, true)
+	return alwaysRead(port) || !s.spokenAt(port) || s.speaks(port, ns, scope, false) || !s.speaks(port, ns, scope, true)
+}
+
+// spokenAt says whether anybody registered anything at a port.
+func (s *Snapshot) spokenAt(port uint32) (is bool) {
+	s.find.spoken.From(speaker{port: port}, func(first speaker, _ struct{}) bool {
+		is = first.port == port
+		return false
+	})
+	return is
 }
 
 // speaks says whether anything that counts for ns is registered at a port, of TCP or of what proxies read.

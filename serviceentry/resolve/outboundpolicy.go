@@ -107,20 +107,20 @@ func (a Sidecar) Unregistered(d Destination) UnregisteredRoute {
 
 // Held is the same for a name or an address that somebody has, though not for this: where the cluster's networks are is no matter.
 func (a Sidecar) Held(d Destination) UnregisteredRoute {
-	rest := a.OutboundPolicy()
-	rest.Networks = nil
-	return a.unregisteredRoute(rest, d)
+	policy := a.OutboundPolicy()
+	policy.Networks = nil
+	return a.unregisteredRoute(policy, d)
 }
 
-func (a Sidecar) unregisteredRoute(rest OutboundPolicy, d Destination) UnregisteredRoute {
+func (a Sidecar) unregisteredRoute(policy OutboundPolicy, d Destination) UnregisteredRoute {
 	if slices.Contains(config.RedirectPorts(), d.Port) {
 		return UnregisteredRoute{Connections, ToProxy, Loop}
 	}
 	kind := Connections
-	if a.shown(d).Scheme == HTTP {
+	if d.Scheme == HTTP && a.shown(d).Scheme == HTTP {
 		kind = Requests
 	}
-	routes := rest.Routes()
+	routes := policy.Routes()
 	for _, r := range routes {
 		if r.For == kind && a.is(r.To, d) {
 			return r
