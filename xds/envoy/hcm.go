@@ -36,6 +36,7 @@ const (
 type HCM struct {
 	Stat    string
 	Route   string // routes by this name
+	Named   string // or by that of a format string
 	Log     wire.Place
 	Denied  bool // of that, what policies deny is logged alone
 	Mesh    bool // of that, what goes to pods is logged where they do it, too
@@ -93,6 +94,10 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 	}
 	if m.Gateway {
 		hcm.LocalReplyConfig.Mappers = append([]*hcmv3.ResponseMapper{refused()}, hcm.LocalReplyConfig.Mappers...)
+	}
+	if m.Named != "" {
+		hcm.RouteSpecifier = byScope(headerRoutes)
+		hcm.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{namesTable(m.Named)}
 	}
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()

@@ -1,0 +1,31 @@
+package envoy
+
+import (
+	"net/netip"
+
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	inputsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// What follows chooses a listener's filter chains by a tree: several ports may lead to one chain, and connections stay when another port comes to lead there.
+
+// ToChain leads to the chain of a name.
+func ToChain(name string) *OnMatch { return Does("chain", wrapperspb.String(name)) }
+
+// Spoken is which chain takes a connection, by what it begins with.
+type Spoken struct{ TLS, HTTP, Rest *OnMatch }
+
+// Chosen looks at what was found out.
+func (s Spoken) Chosen() *cncfmatcherv3.Matcher {
+	protocol := extension("protocol", &inputsv3.ApplicationProtocolInput{})
+	http := InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
+		If(Any(Is(protocol, "'http/1.0'"), Is(protocol, "'http/1.1'"), Is(protocol, "'h2c'")), s.HTTP),
+	}, s.Rest)
+	return InMap(extension("transport", &inputsv3.TransportProtocolInput{}), map[string]*OnMatch{"tls": s.TLS}, Further(http))
+}
+
+// GoesTo asks whether a connection goes to a range of addresses.
+func GoesTo(ranges ...netip.Prefix) *Predicate {
+	return InRanges(extension("to", &inputsv3.DestinationIPInput{}), ranges)
+}
