@@ -56,10 +56,11 @@ func podOutbound(in Inputs) *listenerv3.Listener {
 	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.WhosePod(), envoy.OriginalDst()}, in.inspectors(silent...)...)
 	at := map[string]*envoy.OnMatch{} // by port
 	itself := envoy.ToItself(wire.VirtualOutbound, in.nowhere())
-	l.FilterChains = append(l.FilterChains, itself[0])
-	for _, c := range itself { // they do the same
-		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.ToChain(itself[0].Name)
+	for _, c := range itself { // one does for both ports
+		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.ToChain(chainItself)
 	}
+	itself[0].Name = chainItself
+	l.FilterChains = append(l.FilterChains, itself[0])
 	l.FilterChains = append(l.FilterChains, in.chainsOf(registered, wire.VirtualOutbound, envoy.TableOfPort(in.Own))...)
 	l.FilterChains = append(l.FilterChains, in.chainsOf(unregistered, wire.CatchAllDecide, wire.CatchAllDecide)...)
 	for _, p := range in.Ports {
@@ -85,6 +86,8 @@ const (
 	chainTLS  = "tls"
 	chainHTTP = "http"
 	chainTCP  = "tcp"
+
+	chainItself = wire.VirtualOutbound + "-trafficloop"
 )
 
 // chainsOf are those that ask one table, whose name is a format string.
@@ -108,7 +111,7 @@ func (in Inputs) spoken() envoy.Spoken {
 	byPort := func(chain string) *envoy.OnMatch {
 		ports := map[string]*envoy.OnMatch{}
 		for _, p := range in.Ports {
-			if len(p.Ranges) == 0 {
+			if len(p.Ranges) == 0 && (chain == chainTCP || !p.Opaque) { // where nothing is looked for, all is that
 				ports[wire.RouteName(p.Number)] = envoy.ToChain(registered + chain)
 			}
 		}
