@@ -45,6 +45,9 @@ type HCM struct {
 	Gateway bool // it faces the mesh
 	Tunnel  bool // with Connect: it ends HBONE, and nothing else
 
+	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
+	Nobodys bool
+
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
 	Again    bool // what comes is what comes again when they were
@@ -88,6 +91,11 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	}
+	if m.Nobodys {
+		for _, l := range hcm.AccessLog {
+			l.Filter = nil
+		}
 	}
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())
@@ -162,17 +170,13 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Gateway {
 		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
 	}
-	for _, f := range []*hcmv3.HttpFilter{
-		httpFilter(FilterCORS, &corsv3.Cors{}),
-		httpFilter(FilterFault, &faultv3.HTTPFault{}),
-		httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{}),
-		httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
-			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
-			AllowDynamicHostFromFilterState: true,
-		}),
-	} {
-		filters = append(filters, off(f))
+	if !m.Nobodys {
+		filters = append(filters, off(httpFilter(FilterCORS, &corsv3.Cors{})), off(httpFilter(FilterFault, &faultv3.HTTPFault{})), off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})))
 	}
+	filters = append(filters, off(httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
+		ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+		AllowDynamicHostFromFilterState: true,
+	})))
 	if !m.Exit {
 		filters = append(filters, upgradesOverHTTP11())
 	}
@@ -180,6 +184,9 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))
+	}
+	if m.Nobodys {
+		return append(filters, router())
 	}
 	if m.Log == wire.SidecarHTTP {
 		filters = append(filters, loggedElsewhereFilters(m.Mesh)...)

@@ -92,11 +92,11 @@ const (
 
 // chainsOf are those that ask one table, whose name is a format string.
 func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain {
-	requests := envoy.HCM{Stat: stat, Route: table}
+	requests := envoy.HCM{Stat: stat, Route: table, Nobodys: begins == unregistered}
 	if begins == registered {
 		requests.Named = table
 	}
-	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh}
+	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh, nobodys: begins == unregistered}
 	tls := bytes
 	tls.tls = true
 	return []*listenerv3.FilterChain{

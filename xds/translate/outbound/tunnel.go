@@ -22,6 +22,7 @@ type tunnel struct {
 	stat    string
 	tls     bool   // it is asked for by its SNI, not by its address
 	mesh    bool   // it is logged where it leads to a pod, too
+	nobodys bool   // nothing is registered there: the answer is a cluster, and nothing more
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -46,6 +47,9 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once),
 			envoy.RulesAlong(),
 		)
+	}
+	if t.nobodys {
+		whereto = nil
 	}
 	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
 }
