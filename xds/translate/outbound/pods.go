@@ -1,13 +1,10 @@
 package outbound
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
-	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
@@ -142,12 +139,5 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 			leads[r.Prefix] = envoy.Further(envoy.Spoken{TLS: envoy.ToChain(name), HTTP: all.HTTP, Rest: all.Rest}.Chosen())
 		}
 	}
-	prefixes := slices.SortedFunc(maps.Keys(leads), func(a, b netip.Prefix) int {
-		return cmp.Or(cmp.Compare(b.Bits(), a.Bits()), a.Addr().Compare(b.Addr()))
-	})
-	var lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher
-	for _, prefix := range prefixes {
-		lines = append(lines, envoy.If(envoy.GoesTo(prefix), leads[prefix]))
-	}
-	return chains, envoy.Further(envoy.InOrder(lines, envoy.Further(all.Chosen())))
+	return chains, envoy.Further(envoy.InOrder(envoy.LongestFirst(leads), envoy.Further(all.Chosen())))
 }
