@@ -78,6 +78,7 @@ func TestAmbient(t *testing.T) {
 	inOrder(t, []part{
 		{"out by the gateway, each as itself", a.throughGateway},
 		{"straight, and what nobody registered", a.straight},
+		{"ports come and go", a.portsComeAndGo},
 		{"a policy about one of them", a.policy},
 		{"what a namespace has for itself", a.ownTables},
 		{"what comes in", a.inbound},

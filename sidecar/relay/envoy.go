@@ -88,6 +88,7 @@ func (m *machine) accept(k *kind, j *job) {
 		delete(k.rejected, name)
 		k.table.Remove(name)
 	}
+	m.rowsTaken(k, j)
 	if m.taken != nil {
 		m.taken(k.url, j.resources, j.removed)
 	}

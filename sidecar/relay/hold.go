@@ -28,8 +28,11 @@ func (m *machine) holdsBack(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) b
 	}
 }
 
-// owes says whether Envoy owes its word about something that came before.
+// owes says whether Envoy owes its word about something that came before, or waits for what that leads to.
 func (m *machine) owes(came uint64) bool {
+	if m.lacksTable() {
+		return true
+	}
 	for _, k := range m.kinds {
 		if slices.ContainsFunc(k.inflight, func(j *job) bool { return j.came < came }) {
 			return true

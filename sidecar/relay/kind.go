@@ -16,11 +16,12 @@ const (
 	EndpointType  = typeURLPrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
 	ExtensionType = typeURLPrefix + "envoy.config.core.v3.TypedExtensionConfig"
 	ListenerType  = typeURLPrefix + "envoy.config.listener.v3.Listener"
+	ScopeType     = typeURLPrefix + "envoy.config.route.v3.ScopedRouteConfiguration"
 	RouteType     = typeURLPrefix + "envoy.config.route.v3.RouteConfiguration"
 	VirtualHost   = typeURLPrefix + "envoy.config.route.v3.VirtualHost"
 )
 
-var order = []string{ClusterType, EndpointType, ListenerType, ExtensionType, RouteType, VirtualHost}
+var order = []string{ClusterType, EndpointType, ListenerType, ExtensionType, ScopeType, RouteType, VirtualHost}
 
 const wildcard = "*"
 

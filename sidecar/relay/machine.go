@@ -36,6 +36,7 @@ type machine struct {
 	current   bool // what is kept is what the controller says, see returns
 	first     bool // the next request on the stream needs the node
 
+	rowless   map[string]uint64    // tables that Envoy has, or is being sent, and no rows of: when they came
 	rows      *rows                // nil where Envoy is given all virtual hosts
 	published atomic.Pointer[rows] // rows, for others than the relay's goroutine
 	uses      []*use
@@ -57,7 +58,7 @@ type machine struct {
 }
 
 func newMachine(log *slog.Logger, store *state.Store, node *corev3.Node, watches []Watch) *machine {
-	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}, now: time.Now}
+	m := &machine{log: log, store: store, node: node, kinds: map[string]*kind{}, rowless: map[string]uint64{}, now: time.Now}
 	m.lost = m.now()
 	for _, watch := range watches {
 		k := m.kind(watch.TypeURL)
@@ -110,7 +111,7 @@ func (m *machine) ordered() []*kind {
 // envoyGone forgets the session. Also called before a new one begins.
 func (m *machine) envoyGone() {
 	m.current = m.connected && m.rows == nil && (m.current || m.settled())
-	m.toEnvoy, m.flying, m.complete = nil, 0, false
+	m.toEnvoy, m.flying, m.complete, m.rowless = nil, 0, false, map[string]uint64{}
 	for _, k := range m.kinds {
 		if k.watch == nil {
 			k.reset()
@@ -305,12 +306,14 @@ func (m *machine) send(k *kind, j *job) {
 	for _, name := range removed {
 		delete(k.has, name)
 	}
+	instead, gone := leaveOpen(k, removed)
 	response := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl: k.url, Nonce: j.nonce, Resources: j.resources, RemovedResources: removed,
+		TypeUrl: k.url, Nonce: j.nonce, Resources: slices.Concat(j.resources, instead), RemovedResources: gone,
 	}
 	j.size = proto.Size(response)
 	m.flying += j.size
 	k.answered = true
 	k.inflight = append(k.inflight, j)
+	m.tableComes(k, j)
 	m.toEnvoy = append(m.toEnvoy, response)
 }

@@ -33,7 +33,8 @@ import (
 // that is found answers by itself, with the message that the filter expects (see Answer). Without an answer the connection
 // is closed.
 type Question struct {
-	Table string            // the cluster, and internal listener, of the table
+	Table string            // the cluster, and internal listener, of the table; or, asked at AllTables, a format string for its name
+	All   bool              // it is asked there
 	Name  string            // a format string of what is looked up in it
 	Also  map[string]string // header → format string
 }
@@ -72,7 +73,7 @@ const askName = "ask"
 // Envoy with one worker some 190 KiB for each such table. So it is for those that most questions go to: a gateway's only one, and
 // that of the port of TLS.
 func straight(table string) bool {
-	return table == wire.ExitDecide || wire.SharedName(table) == wire.DecideName(443)
+	return table == wire.ExitDecide || table == AllTables || wire.SharedName(table) == wire.DecideName(443)
 }
 
 // unsaid is a content type that is not gRPC's. Envoy makes an error of what it answers by itself to gRPC, and rows answer by
@@ -88,10 +89,15 @@ func (q Question) Filter() *listenerv3.Filter {
 		}
 	}
 	add(headerName, q.Name)
-	if straight(q.Table) {
+	switch {
+	case q.All:
+		service.GetEnvoyGrpc().ClusterName = AllTables
+		add("content-type", unsaid)
+		add(headerTable, q.Table)
+	case straight(q.Table):
 		service.GetEnvoyGrpc().ClusterName = q.Table
 		add("content-type", unsaid)
-	} else {
+	default:
 		add(headerTable, q.Table)
 	}
 	for _, h := range askHeaders {
@@ -202,11 +208,14 @@ const (
 // verified says whether clients have shown who they are.
 func (a Asked) verified() bool { return a == AskedOfGateway || a == AskedOfWaypoint }
 
-// TableListener is the internal listener where a table answers questions. What they say of the connection is put where the
+// TableListener is the internal listener where a table answers questions; or, AllTables, all of them, each those that name it. What they say of the connection is put where the
 // table's routes look for what they would know of a request's own connection.
 func TableListener(name, table string, asked Asked) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
+	if name == AllTables {
+		hcm.RouteSpecifier = byScope(headerTable)
+	}
 	asks := HeaderKind
 	if asked != AskedOfPod { // by the agent, of what was a request (package tunnels)
 		asks += "?" + wire.HeaderRequest

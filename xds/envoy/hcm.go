@@ -36,6 +36,7 @@ const (
 type HCM struct {
 	Stat    string
 	Route   string // routes by this name
+	Named   string // or by that of a format string
 	Log     wire.Place
 	Denied  bool // of that, what policies deny is logged alone
 	Mesh    bool // of that, what goes to pods is logged where they do it, too
@@ -43,6 +44,9 @@ type HCM struct {
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
 	Tunnel  bool // with Connect: it ends HBONE, and nothing else
+
+	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
+	Nobodys bool
 
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
@@ -88,11 +92,20 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
+	if m.Nobodys {
+		for _, l := range hcm.AccessLog {
+			l.Filter = nil
+		}
+	}
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())
 	}
 	if m.Gateway {
 		hcm.LocalReplyConfig.Mappers = append([]*hcmv3.ResponseMapper{refused()}, hcm.LocalReplyConfig.Mappers...)
+	}
+	if m.Named != "" {
+		hcm.RouteSpecifier = byScope(headerRoutes)
+		hcm.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{namesTable(m.Named)}
 	}
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()
@@ -157,17 +170,13 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Gateway {
 		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
 	}
-	for _, f := range []*hcmv3.HttpFilter{
-		httpFilter(FilterCORS, &corsv3.Cors{}),
-		httpFilter(FilterFault, &faultv3.HTTPFault{}),
-		httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{}),
-		httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
-			ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
-			AllowDynamicHostFromFilterState: true,
-		}),
-	} {
-		filters = append(filters, off(f))
+	if !m.Nobodys {
+		filters = append(filters, off(httpFilter(FilterCORS, &corsv3.Cors{})), off(httpFilter(FilterFault, &faultv3.HTTPFault{})), off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})))
 	}
+	filters = append(filters, off(httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
+		ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
+		AllowDynamicHostFromFilterState: true,
+	})))
 	if !m.Exit {
 		filters = append(filters, upgradesOverHTTP11())
 	}
@@ -175,6 +184,9 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))
+	}
+	if m.Nobodys {
+		return append(filters, router())
 	}
 	if m.Log == wire.SidecarHTTP {
 		filters = append(filters, loggedElsewhereFilters(m.Mesh)...)

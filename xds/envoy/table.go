@@ -34,13 +34,15 @@ func (in Inline) of(table string) []*routev3.VirtualHost { return in[table] }
 
 // byRDS takes routes by the name of their table.
 func byRDS(table string) *hcmv3.HttpConnectionManager_Rds {
-	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-		RouteConfigName: table,
-		ConfigSource: &corev3.ConfigSource{
-			ResourceApiVersion:    corev3.ApiVersion_V3,
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-		},
-	}}
+	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: table, ConfigSource: byADS()}}
+}
+
+// byADS takes resources by the one stream for all.
+func byADS() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+	}
 }
 
 // Table is a route configuration whose hosts are resources of their own (VHDS), and only the last resort is in it;
@@ -59,10 +61,7 @@ func Table(name string, lastResort *routev3.VirtualHost, hosts Inline, perPort b
 		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, wire.HeaderRegisteredIn, wire.HeaderDialled)
 	}
 	if hosts == nil {
-		r.Vhds = &routev3.Vhds{ConfigSource: &corev3.ConfigSource{
-			ResourceApiVersion:    corev3.ApiVersion_V3,
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-		}}
+		r.Vhds = &routev3.Vhds{ConfigSource: byADS()}
 	}
 	return r
 }

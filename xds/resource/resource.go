@@ -30,6 +30,8 @@ const (
 	// Envoy those that are asked for, so that a gateway holds, and resolves, only the hosts in use.
 	OnDemandCluster
 	Endpoints
+	// Scope leads requests that name a route table to it, at the proxy of a node.
+	Scope
 	Listener
 	// Extension is a filter's configuration that comes apart from its listener, and after it.
 	Extension
@@ -49,6 +51,7 @@ var urls = [Count]string{
 	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	OnDemandCluster: ondemand.ClusterType,
 	Endpoints:       "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+	Scope:           "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration",
 	Extension:       "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
 	Listener:        "type.googleapis.com/envoy.config.listener.v3.Listener",
 	Route:           "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
@@ -63,7 +66,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Digest, Cluster, OnDemandCluster, Endpoints, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
+	return []Type{Secret, Digest, Cluster, OnDemandCluster, Endpoints, Scope, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
 }
 
 // ParseType finds a type by its URL.

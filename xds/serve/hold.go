@@ -35,7 +35,7 @@ func newHolds() *holds { return &holds{waiting: map[*stream]time.Time{}, exits: 
 // forEnvoy says whether Envoy takes resources of a type, and not its agent.
 func forEnvoy(t resource.Type) bool {
 	switch t {
-	case resource.Cluster, resource.Endpoints, resource.Listener, resource.Route, resource.VirtualHost:
+	case resource.Cluster, resource.Endpoints, resource.Scope, resource.Listener, resource.Route, resource.VirtualHost:
 		return true
 	default:
 		return false

@@ -93,9 +93,9 @@ func (w *watch) asked() map[string]bool {
 }
 
 // breakLast are the types whose removals come after everything else: clusters and endpoints that routes and
-// listeners may still name.
+// listeners may still name, and scopes that listeners may.
 func breakLast(t resource.Type) bool {
-	return t == resource.Cluster || t == resource.OnDemandCluster || t == resource.Endpoints
+	return t == resource.Cluster || t == resource.OnDemandCluster || t == resource.Endpoints || t == resource.Scope
 }
 
 // push answers every open watch that has something new, in an order in which nothing is missing in between:

@@ -13,7 +13,7 @@ import (
 // short are the names of the types in a dump.
 var short = [resource.Count]string{
 	resource.Secret: "secrets", resource.Cluster: "clusters", resource.OnDemandCluster: "onDemandClusters", resource.Endpoints: "endpoints",
-	resource.Listener: "listeners", resource.Extension: "extensions", resource.Route: "routes", resource.VirtualHost: "virtualHosts", resource.Name: "names",
+	resource.Scope: "scopes", resource.Listener: "listeners", resource.Extension: "extensions", resource.Route: "routes", resource.VirtualHost: "virtualHosts", resource.Name: "names",
 	resource.Digest: "rowDigest",
 }
 

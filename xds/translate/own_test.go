@@ -108,7 +108,7 @@ func (o *ownTables) find(kind resource.Type, plain string) (as string, r *resour
 		if own, there := o.v.Get(kind, wire.OwnCluster(o.ns, plain)); there {
 			return wire.OwnCluster(o.ns, plain), own
 		}
-	case resource.Route:
+	case resource.Route, resource.Scope:
 		if plain != wire.CatchAllDecide {
 			as = wire.OwnName(o.ns, plain)
 		}

@@ -1,7 +1,9 @@
 package translate_test
 
 import (
+	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +94,11 @@ func inlineRoutes(t *testing.T, f *listenerv3.Filter, tables map[string]*routev3
 	if hcm.GetRouteConfig() != nil {
 		return // of questions, which has no name
 	}
+	if s := hcm.GetScopedRoutes(); s != nil {
+		inlineScopes(s, tables)
+		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: wrap(t, hcm)}
+		return
+	}
 	table := tables[hcm.GetRds().GetRouteConfigName()]
 	if table == nil {
 		t.Fatalf("no route table %q", hcm.GetRds().GetRouteConfigName())
@@ -128,4 +135,19 @@ func wrap(t *testing.T, m proto.Message) *anypb.Any {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// inlineScopes puts all tables in the place of the scopes that lead to them.
+func inlineScopes(s *hcmv3.ScopedRoutes, tables map[string]*routev3.RouteConfiguration) {
+	list := &hcmv3.ScopedRouteConfigurationsList{}
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		table := proto.CloneOf(tables[name])
+		table.Vhds = nil
+		list.ScopedRouteConfigurations = append(list.ScopedRouteConfigurations, &routev3.ScopedRouteConfiguration{
+			Name: name, RouteConfiguration: table, Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{
+				{Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: name}},
+			}},
+		})
+	}
+	s.ConfigSpecifier, s.RdsConfigSource = &hcmv3.ScopedRoutes_ScopedRouteConfigurationsList{ScopedRouteConfigurationsList: list}, nil
 }

@@ -5,14 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // chain picks the filter chain as Envoy does: one condition after the other, each of which keeps the chains that meet it
 // best. There is no way back: chains that met an earlier condition less well are not looked at again, and where nothing is
 // left the default takes the connection (FilterChainMatch's documentation; tried with a real one).
 func (n *conn) chain() *listenerv3.FilterChain {
+	if tree := n.listener.FilterChainMatcher; tree != nil {
+		return n.chosen(tree)
+	}
 	left := slices.Clone(n.listener.FilterChains)
 	for _, keep := range []func([]*listenerv3.FilterChain) []*listenerv3.FilterChain{n.byPort, n.byAddress, n.byServerName, n.byTransport, n.byProtocol} {
 		if left = keep(left); len(left) == 0 {
@@ -23,6 +28,20 @@ func (n *conn) chain() *listenerv3.FilterChain {
 		unknown("listener %q: several filter chains match the same: %s, %s", n.listener.Name, left[0].Name, left[1].Name)
 	}
 	return left[0]
+}
+
+// chosen is the chain whose name a tree leads to.
+func (n *conn) chosen(tree *cncfmatcherv3.Matcher) *listenerv3.FilterChain {
+	action := (&scope{conn: n, state: n.state, metadata: n.metadata}).onMatch(tree)
+	if action == nil {
+		return n.listener.DefaultFilterChain
+	}
+	name := unpack("listener "+n.listener.Name, action, &wrapperspb.StringValue{}).Value
+	i := slices.IndexFunc(n.listener.FilterChains, func(c *listenerv3.FilterChain) bool { return c.Name == name })
+	if i < 0 {
+		unknown("listener %q: its tree leads to the chain %q, which is not there", n.listener.Name, name)
+	}
+	return n.listener.FilterChains[i]
 }
 
 // best keeps the chains whose rank is the highest, if that is above 0.

@@ -96,6 +96,12 @@ func (s *scope) value(command, argument string) (string, bool) {
 	case "DOWNSTREAM_LOCAL_PORT":
 		s.mustBeOutside(command)
 		return strconv.Itoa(int(s.to.Port())), true
+	case "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT":
+		if s.request != nil || s.trusts > 0 {
+			unknown("%%%s%% of a request", command)
+		}
+		s.mustBeOutside(command)
+		return s.from.Addr().String(), true
 	case "DOWNSTREAM_DIRECT_REMOTE_ADDRESS":
 		s.mustBeOutside(command)
 		return s.from.String(), true
@@ -170,6 +176,8 @@ func (s *scope) metadataOf(argument string) (string, bool) {
 	}
 	var of *corev3.Metadata
 	switch parts[0] {
+	case "LISTENER":
+		of = s.listener.GetMetadata()
 	case "CLUSTER":
 		of = s.cluster.GetMetadata()
 	case "ROUTE":

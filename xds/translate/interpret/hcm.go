@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
@@ -73,6 +74,8 @@ func (n *conn) tableOf(m *hcmv3.HttpConnectionManager) *table {
 	switch s := m.RouteSpecifier.(type) {
 	case *hcmv3.HttpConnectionManager_Rds:
 		return n.proxy.tables[s.Rds.RouteConfigName]
+	case *hcmv3.HttpConnectionManager_ScopedRoutes: // each request's own
+		return &table{config: &routev3.RouteConfiguration{}}
 	case *hcmv3.HttpConnectionManager_RouteConfig:
 		t := &table{config: s.RouteConfig}
 		t.add(s.RouteConfig.VirtualHosts)
@@ -87,17 +90,45 @@ func (n *conn) tableOf(m *hcmv3.HttpConnectionManager) *table {
 func (r *stream) mutateEarly() {
 	for _, e := range r.hcm.EarlyHeaderMutationExtensions {
 		for _, m := range unpack(e.Name, e.TypedConfig, &earlyv3.HeaderMutation{}).Mutations {
-			on, ok := m.Action.(*mutationv3.HeaderMutation_RemoveOnMatch_)
-			if !ok {
-				unknown("%s: %T", e.Name, m.Action)
-			}
-			for name := range r.request.Headers {
-				if matchString(on.RemoveOnMatch.KeyMatcher, name) {
-					delete(r.request.Headers, name)
+			switch by := m.Action.(type) {
+			case *mutationv3.HeaderMutation_RemoveOnMatch_:
+				for name := range r.request.Headers {
+					if matchString(by.RemoveOnMatch.KeyMatcher, name) {
+						delete(r.request.Headers, name)
+					}
 				}
+			case *mutationv3.HeaderMutation_Remove:
+				delete(r.request.Headers, by.Remove)
+			case *mutationv3.HeaderMutation_Append:
+				r.setEarly(e.Name, by.Append)
+			default:
+				unknown("%s: %T", e.Name, by)
 			}
 		}
 	}
+}
+
+// setEarly sets a header, whatever the client said in it.
+func (r *stream) setEarly(filter string, h *corev3.HeaderValueOption) {
+	if h.AppendAction != corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD {
+		unknown("%s: %v", filter, h.AppendAction)
+	}
+	if v := r.fill(h.Header.Value, "-"); v != "" {
+		r.request.Headers[h.Header.Key] = v
+	}
+}
+
+// scoped is the table that a request's header leads to; an empty one where it leads nowhere.
+func (r *stream) scoped(s *hcmv3.ScopedRoutes) *table {
+	fragments := s.ScopeKeyBuilder.GetFragments()
+	if len(fragments) != 1 || fragments[0].GetHeaderValueExtractor().GetIndex() != 0 {
+		unknown("scoped routes %s: keys of %d fragments", s.Name, len(fragments))
+	}
+	key, _ := r.request.header(fragments[0].GetHeaderValueExtractor().Name)
+	if t := r.proxy.tables[r.proxy.scopes[key]]; t != nil {
+		return t
+	}
+	return &table{config: &routev3.RouteConfiguration{}}
 }
 
 // reply answers the request here.

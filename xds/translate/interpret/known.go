@@ -14,13 +14,13 @@ var known = func() map[string]fields {
 
 // whole are messages that are looked at without asking for their fields.
 var whole = map[string]bool{
-	"google.protobuf.BoolValue": true, "google.protobuf.UInt32Value": true, "google.protobuf.Struct": true,
+	"google.protobuf.BoolValue": true, "google.protobuf.UInt32Value": true, "google.protobuf.StringValue": true, "google.protobuf.Struct": true,
 	"envoy.extensions.transport_sockets.tls.v3.Secret": true, // who may read it is not said here
 }
 
 var knownListeners = map[string]fields{
 	"envoy.config.listener.v3.Listener": set(
-		"name address additional_addresses bind_to_port filter_chains default_filter_chain listener_filters continue_on_listener_filters_timeout use_original_dst internal_listener",
+		"name address additional_addresses bind_to_port filter_chains filter_chain_matcher default_filter_chain listener_filters continue_on_listener_filters_timeout use_original_dst internal_listener metadata",
 		"listener_filters_timeout per_connection_buffer_limit_bytes socket_options traffic_direction"),
 	"envoy.config.listener.v3.AdditionalAddress":                          set("address", ""),
 	"envoy.config.listener.v3.Listener.InternalListenerConfig":            set("", ""),
@@ -32,47 +32,53 @@ var knownListeners = map[string]fields{
 	"envoy.config.listener.v3.Filter":                                     set("name typed_config config_discovery", ""),
 	"envoy.extensions.filters.listener.http_inspector.v3.HttpInspector":   set("", ""),
 	"envoy.extensions.filters.listener.original_dst.v3.OriginalDst":       set("", ""),
+	"envoy.extensions.filters.listener.set_filter_state.v3.Config":        set("on_accept", ""),
 	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", ""),
 	"envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext":      set("common_tls_context require_client_certificate", "session_timeout"),
 }
 
 var knownNetwork = map[string]fields{
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager": set(
-		"rds route_config http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config normalize_path strip_trailing_host_dot",
+		"rds route_config scoped_routes http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config normalize_path strip_trailing_host_dot",
 		// these change headers that nothing here asks for, or what is refused of broken requests
 		"stat_prefix codec_type access_log_options common_http_protocol_options http_protocol_options http2_protocol_options delayed_close_timeout drain_timeout generate_request_id "+
 			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details xff_num_trusted_hops"),
-	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig": set("upgrade_type enabled", ""),
-	"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter":                          set("name typed_config config_discovery disabled", ""),
-	"envoy.extensions.filters.network.http_connection_manager.v3.Rds":                                 set("route_config_name", "config_source"),
-	"envoy.extensions.filters.network.http_connection_manager.v3.LocalReplyConfig":                    set("mappers", ""),
-	"envoy.extensions.filters.network.http_connection_manager.v3.ResponseMapper":                      set("filter status_code body_format_override headers_to_add", ""),
-	"envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation":                   set("mutations", ""),
-	"envoy.config.common.mutation_rules.v3.HeaderMutation":                                            set("remove_on_match", ""),
-	"envoy.config.common.mutation_rules.v3.HeaderMutation.RemoveOnMatch":                              set("key_matcher", ""),
-	"envoy.extensions.filters.network.ratelimit.v3.RateLimit":                                         set("rate_limit_service failure_mode_deny", "descriptors domain stat_prefix timeout"),
-	"envoy.config.ratelimit.v3.RateLimitServiceConfig":                                                set("grpc_service", "transport_api_version"),
-	"envoy.extensions.filters.network.rbac.v3.RBAC":                                                   set("rules matcher shadow_matcher shadow_rules_stat_prefix", "stat_prefix"),
-	"envoy.extensions.filters.network.ext_authz.v3.ExtAuthz":                                          set("filter_enabled_metadata stat_prefix", "grpc_service failure_mode_allow transport_api_version"),
-	"envoy.extensions.filters.network.set_filter_state.v3.Config":                                     set("on_new_connection on_downstream_tls_handshake", ""),
-	"envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig":                      set("", "dns_cache_config port_value"),
-	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy":                                          set("cluster access_log on_demand", "access_log_options idle_timeout max_early_data_bytes stat_prefix upstream_connect_mode"),
-	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.OnDemand":                                 set("", "odcds_config"),
-	"envoy.config.rbac.v3.RBAC":                                                                       set("action policies", ""),
-	"envoy.config.rbac.v3.Action":                                                                     set("action name", ""),
-	"envoy.config.rbac.v3.Policy":                                                                     set("permissions principals condition", "cel_config"),
-	"envoy.config.rbac.v3.Permission":                                                                 set("any and_rules or_rules not_rule destination_port sourced_metadata", ""),
-	"envoy.config.rbac.v3.Permission.Set":                                                             set("rules", ""),
-	"envoy.config.rbac.v3.SourcedMetadata":                                                            set("metadata_matcher metadata_source", ""),
-	"envoy.config.rbac.v3.Principal":                                                                  set("any and_ids or_ids not_id authenticated header", ""),
-	"envoy.config.rbac.v3.Principal.Set":                                                              set("ids", ""),
-	"envoy.config.rbac.v3.Principal.Authenticated":                                                    set("principal_name", ""),
-	"google.api.expr.v1alpha1.Expr":                                                                   set("call_expr const_expr ident_expr select_expr", "id"),
-	"google.api.expr.v1alpha1.Expr.Call":                                                              set("args function target", ""),
-	"google.api.expr.v1alpha1.Expr.Ident":                                                             set("name", ""),
-	"google.api.expr.v1alpha1.Expr.Select":                                                            set("field operand test_only", ""),
-	"google.api.expr.v1alpha1.ParsedExpr":                                                             set("expr", ""),
-	"google.api.expr.v1alpha1.Constant":                                                               set("string_value", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig":                               set("upgrade_type enabled", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter":                                                        set("name typed_config config_discovery disabled", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.Rds":                                                               set("route_config_name", "config_source"),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes":                                                      set("scope_key_builder scoped_rds", "name rds_config_source"),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ScopedRds":                                                         set("", "scoped_rds_config_source"),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.ScopeKeyBuilder":                                      set("fragments", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.ScopeKeyBuilder.FragmentBuilder":                      set("header_value_extractor", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.ScopeKeyBuilder.FragmentBuilder.HeaderValueExtractor": set("name index", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.LocalReplyConfig":                                                  set("mappers", ""),
+	"envoy.extensions.filters.network.http_connection_manager.v3.ResponseMapper":                                                    set("filter status_code body_format_override headers_to_add", ""),
+	"envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation":                                                 set("mutations", ""),
+	"envoy.config.common.mutation_rules.v3.HeaderMutation":                                                                          set("remove_on_match remove append", ""),
+	"envoy.config.common.mutation_rules.v3.HeaderMutation.RemoveOnMatch":                                                            set("key_matcher", ""),
+	"envoy.extensions.filters.network.ratelimit.v3.RateLimit":                                                                       set("rate_limit_service failure_mode_deny", "descriptors domain stat_prefix timeout"),
+	"envoy.config.ratelimit.v3.RateLimitServiceConfig":                                                                              set("grpc_service", "transport_api_version"),
+	"envoy.extensions.filters.network.rbac.v3.RBAC":                                                                                 set("rules matcher shadow_matcher shadow_rules_stat_prefix", "stat_prefix"),
+	"envoy.extensions.filters.network.ext_authz.v3.ExtAuthz":                                                                        set("filter_enabled_metadata stat_prefix", "grpc_service failure_mode_allow transport_api_version"),
+	"envoy.extensions.filters.network.set_filter_state.v3.Config":                                                                   set("on_new_connection on_downstream_tls_handshake", ""),
+	"envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3.FilterConfig":                                                    set("", "dns_cache_config port_value"),
+	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy":                                                                        set("cluster access_log on_demand", "access_log_options idle_timeout max_early_data_bytes stat_prefix upstream_connect_mode"),
+	"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.OnDemand":                                                               set("", "odcds_config"),
+	"envoy.config.rbac.v3.RBAC":                    set("action policies", ""),
+	"envoy.config.rbac.v3.Action":                  set("action name", ""),
+	"envoy.config.rbac.v3.Policy":                  set("permissions principals condition", "cel_config"),
+	"envoy.config.rbac.v3.Permission":              set("any and_rules or_rules not_rule destination_port sourced_metadata", ""),
+	"envoy.config.rbac.v3.Permission.Set":          set("rules", ""),
+	"envoy.config.rbac.v3.SourcedMetadata":         set("metadata_matcher metadata_source", ""),
+	"envoy.config.rbac.v3.Principal":               set("any and_ids or_ids not_id authenticated header", ""),
+	"envoy.config.rbac.v3.Principal.Set":           set("ids", ""),
+	"envoy.config.rbac.v3.Principal.Authenticated": set("principal_name", ""),
+	"google.api.expr.v1alpha1.Expr":                set("call_expr const_expr ident_expr select_expr", "id"),
+	"google.api.expr.v1alpha1.Expr.Call":           set("args function target", ""),
+	"google.api.expr.v1alpha1.Expr.Ident":          set("name", ""),
+	"google.api.expr.v1alpha1.Expr.Select":         set("field operand test_only", ""),
+	"google.api.expr.v1alpha1.ParsedExpr":          set("expr", ""),
+	"google.api.expr.v1alpha1.Constant":            set("string_value", ""),
 }
 
 var knownHTTP = map[string]fields{
@@ -108,6 +114,9 @@ var knownHTTP = map[string]fields{
 }
 
 var knownRoutes = map[string]fields{
+	"envoy.config.route.v3.ScopedRouteConfiguration":              set("name route_configuration_name key", ""),
+	"envoy.config.route.v3.ScopedRouteConfiguration.Key":          set("fragments", ""),
+	"envoy.config.route.v3.ScopedRouteConfiguration.Key.Fragment": set("string_key", ""),
 	"envoy.config.route.v3.RouteConfiguration": set(
 		"name virtual_hosts vhds ignore_port_in_host_matching request_headers_to_add request_headers_to_remove typed_per_filter_config",
 		"response_headers_to_add response_headers_to_remove validate_clusters max_direct_response_body_size_bytes"),
@@ -152,7 +161,9 @@ var knownClusters = map[string]fields{
 	"envoy.extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport":               set("transport_socket", ""),
 	"envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer":                                      set("", ""),
 	"envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext":                                    set("common_tls_context sni", "max_session_keys"),
-	"envoy.extensions.transport_sockets.tls.v3.CommonTlsContext":                                      set("alpn_protocols tls_certificate_sds_secret_configs combined_validation_context validation_context", "tls_params tls_certificates"),
+	"envoy.extensions.transport_sockets.tls.cert_selectors.on_demand_secret.v3.Config":                set("certificate_mapper", "config_source"),
+	"envoy.extensions.transport_sockets.tls.cert_mappers.filter_state_override.v3.Config":             set("default_value", ""),
+	"envoy.extensions.transport_sockets.tls.v3.CommonTlsContext":                                      set("alpn_protocols tls_certificate_sds_secret_configs custom_tls_certificate_selector combined_validation_context validation_context", "tls_params tls_certificates"),
 	"envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CombinedCertificateValidationContext": set("default_validation_context", "validation_context_sds_secret_config"),
 	"envoy.extensions.transport_sockets.tls.v3.CertificateValidationContext":                          set("match_typed_subject_alt_names", "crl trusted_ca trust_chain_verification"),
 	"envoy.extensions.transport_sockets.tls.v3.SubjectAltNameMatcher":                                 set("matcher san_type", ""),
@@ -162,6 +173,9 @@ var knownClusters = map[string]fields{
 }
 
 var knownMatchers = map[string]fields{
+	"envoy.extensions.matching.common_inputs.network.v3.TransportProtocolInput":           set("", ""),
+	"envoy.extensions.matching.common_inputs.network.v3.ApplicationProtocolInput":         set("", ""),
+	"envoy.extensions.matching.common_inputs.network.v3.DestinationIPInput":               set("", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.DestinationPortInput":             set("", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.DirectSourceIPInput":              set("", ""),
 	"envoy.extensions.matching.common_inputs.network.v3.SourceIPInput":                    set("", ""),

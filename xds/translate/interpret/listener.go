@@ -8,6 +8,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	listenerstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/set_filter_state/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 )
 
@@ -101,9 +102,12 @@ func (n *conn) inspect() bool {
 		if err != nil {
 			unknown("listener filter %s: %v", f.Name, err)
 		}
-		switch m.(type) {
+		switch m := m.(type) {
 		case *originaldstv3.OriginalDst:
 			n.restored = n.redirected
+			continue
+		case *listenerstatev3.Config:
+			n.state.set(&scope{conn: n, state: n.state, metadata: n.metadata}, m.OnAccept)
 			continue
 		case *tlsinspectorv3.TlsInspector:
 			if h := n.bytes.Hello; h != nil {

@@ -30,6 +30,7 @@ type Proxy struct {
 	listeners  map[string]*listenerv3.Listener
 	ports      map[uint32][]*listenerv3.Listener
 	tables     map[string]*table
+	scopes     map[string]string // the tables' names, by the scopes' keys
 	clusters   map[string]*clusterv3.Cluster
 	onDemand   map[string]*clusterv3.Cluster
 	endpoints  map[string]*endpointv3.ClusterLoadAssignment
@@ -42,7 +43,7 @@ type Proxy struct {
 func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err error) {
 	defer caught(&err)
 	p = &Proxy{
-		identity: identity, listeners: map[string]*listenerv3.Listener{}, ports: map[uint32][]*listenerv3.Listener{}, tables: map[string]*table{},
+		identity: identity, listeners: map[string]*listenerv3.Listener{}, ports: map[uint32][]*listenerv3.Listener{}, tables: map[string]*table{}, scopes: map[string]string{},
 		clusters: map[string]*clusterv3.Cluster{}, onDemand: map[string]*clusterv3.Cluster{}, endpoints: map[string]*endpointv3.ClusterLoadAssignment{}, extensions: map[string]*anypb.Any{},
 	}
 	hosts := map[string][]*routev3.VirtualHost{}
@@ -53,6 +54,8 @@ func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err erro
 			p.addListener(m)
 		case *routev3.RouteConfiguration:
 			p.tables[m.Name] = &table{config: m}
+		case *routev3.ScopedRouteConfiguration:
+			p.scopes[m.Key.Fragments[0].GetStringKey()] = m.RouteConfigurationName
 		case *routev3.VirtualHost:
 			of, _, ok := strings.Cut(r.Name, "/")
 			if !ok {

@@ -74,6 +74,9 @@ func (t *table) host(authority string) *routev3.VirtualHost {
 
 // findRoute finds the request's route, anew where it had one.
 func (r *stream) findRoute() {
+	if s := r.hcm.GetScopedRoutes(); s != nil {
+		r.table = r.scoped(s)
+	}
 	r.vhost, r.route, r.cluster, r.share = r.table.host(r.request.Authority), nil, nil, nil
 	if r.vhost == nil {
 		r.step("no virtual host of table %s for %s", r.table.config.Name, r.request.Authority)

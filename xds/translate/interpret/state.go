@@ -25,6 +25,7 @@ const (
 	keyOriginalDst  = "envoy.network.transport_socket.original_dst_address"
 	keyDynamicHost  = "envoy.upstream.dynamic_host"
 	keyDynamicPort  = "envoy.upstream.dynamic_port"
+	keyIdentity     = "envoy.tls.certificate_mappers.on_demand_secret"
 	hashableString  = "envoy.hashable_string"
 	plainStringType = "envoy.string"
 )

@@ -207,6 +207,12 @@ func (t *try) wrapped(g *sending, socket *corev3.TransportSocket) Bytes {
 			h.Peer = t.proxy.identity
 		}
 	}
+	if ctx.GetCommonTlsContext().GetCustomTlsCertificateSelector() != nil { // which is by that, see known
+		h.Peer = nil
+		if v, ok := g.state[keyIdentity]; ok {
+			h.Peer = []string{v.text}
+		}
+	}
 	return Bytes{Hello: h}
 }
 

@@ -185,6 +185,15 @@ func (s *scope) inputOf(in proto.Message) (string, bool) {
 	case *networkv3.FilterStateInput:
 		v, ok := s.state[m.Key]
 		return v.text, ok
+	case *networkv3.DestinationIPInput:
+		return s.to.Addr().String(), s.to.IsValid()
+	case *networkv3.TransportProtocolInput:
+		return s.transport, s.transport != ""
+	case *networkv3.ApplicationProtocolInput:
+		if len(s.alpn) == 0 {
+			return "", false
+		}
+		return "'" + strings.Join(s.alpn, "','") + "'", true
 	case *networkv3.DestinationPortInput:
 		return strconv.Itoa(int(s.to.Port())), s.to.IsValid()
 	case *networkv3.ServerNameInput:

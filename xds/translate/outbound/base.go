@@ -26,14 +26,12 @@ func base(in Inputs) []*resource.Resource {
 	out := []*resource.Resource{
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.SealCluster(envoy.Connecting(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
-		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
-		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, envoy.AskedOfPod)),
 		envoy.SealCluster(envoy.Internal(patternsInside)),
 		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
-		envoy.Seal(resource.Route, wire.CatchAllDecide, envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true)),
+		envoy.Seal(resource.Route, wire.CatchAllDecide, in.led(envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true))),
 	}
 	out = append(out, in.redirectListeners()...)
-	out = append(out, envoy.AskBase()...)
+	out = append(out, in.questions()...)
 	if in.Fetch > 0 {
 		out = append(out, envoy.FetchBase()...)
 	}
@@ -56,8 +54,34 @@ func base(in Inputs) []*resource.Resource {
 	return out
 }
 
+// questions are where they are taken, and those answered that are about ports without a table of their own.
+func (in Inputs) questions() []*resource.Resource {
+	if in.Pods {
+		return []*resource.Resource{
+			envoy.SealCluster(envoy.AskCluster(envoy.AllTables)),
+			envoy.Seal(resource.Listener, envoy.AllTables, envoy.TableListener(envoy.AllTables, "", envoy.AskedOfPod)),
+			envoy.Scope(wire.CatchAllDecide),
+		}
+	}
+	return append(envoy.AskBase(),
+		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
+		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, envoy.AskedOfPod)),
+	)
+}
+
+// led is a table as it is where a header may lead to it: nobody behind sees that.
+func (in Inputs) led(table *routev3.RouteConfiguration) *routev3.RouteConfiguration {
+	if in.Pods {
+		return envoy.HidesTable(table)
+	}
+	return table
+}
+
 // asked is a port's table, and where it is asked.
 func (in Inputs) asked(p Listening) []*resource.Resource {
+	if in.Pods {
+		return append(envoy.FirstRow(p.route(), in.Hosts), envoy.SealCluster(envoy.AskAllCluster(p.decide())), envoy.Scope(p.route()), envoy.Seal(resource.Route, p.route(), in.led(in.table(p))))
+	}
 	return append(envoy.FirstRow(p.route(), in.Hosts),
 		envoy.SealCluster(envoy.AskCluster(p.decide())),
 		envoy.Seal(resource.Listener, p.decide(), envoy.TableListener(p.decide(), p.route(), envoy.AskedOfPod)),

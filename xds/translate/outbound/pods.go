@@ -2,16 +2,19 @@ package outbound
 
 import (
 	"fmt"
-	"strings"
+	"net/netip"
+	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/inbound"
+	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // podDoors are the templates of a pod's listeners on the proxy of its node.
@@ -35,57 +38,106 @@ func (in Inputs) OwnResources() []*resource.Resource {
 	return out
 }
 
-// podOutbound takes all that a pod sends. A sidecar's listener hands connections over to those of their ports; this one has their
-// chains itself, each kept to its port, since listeners by port would be the same ones for all pods, and then nothing would say whose a
-// connection is. What the chains hold is a sidecar's, behind the filter that says so.
+// podOutbound takes all that a pod sends. A sidecar's listener hands connections over to those of their ports; this one has chains
+// itself, since listeners by port would be the same ones for all pods, and then nothing would say whose a
+// connection is. What the chains hold is a sidecar's, behind the filter that says so; but they are the same for all ports where something is registered, and each connection's own
+// port says which table is asked. A tree says which ports those are: another one changes no chain, and so ends no connection (docs/adr/0106-a-port-costs-a-pod-nothing.md).
 func podOutbound(in Inputs) *listenerv3.Listener {
-	l := outboundListener(in)
-	l.Name, l.UseOriginalDst = ambient.PodOutbound, nil
+	l := envoy.At(&listenerv3.Listener{Name: ambient.PodOutbound, TrafficDirection: corev3.TrafficDirection_OUTBOUND}, wire.OutboundPort, in.IPv6)
 	var silent []uint32 // nothing is looked for there
-	var ofPorts []*listenerv3.FilterChain
 	for _, p := range in.Ports {
 		if p.Opaque {
 			silent = append(silent, p.Number)
 		}
-		ofPorts = append(ofPorts, chainsAt(p.Number, portListener(fmt.Sprintf("0.0.0.0_%d", p.Number), p, in))...)
 	}
 	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.WhosePod(), envoy.OriginalDst()}, in.inspectors(silent...)...)
-	l.FilterChains = append(l.FilterChains, ofPorts...)
-	l.TrafficDirection = corev3.TrafficDirection_OUTBOUND
-	return l
+	at := map[string]*envoy.OnMatch{} // by port
+	itself := envoy.ToItself(wire.VirtualOutbound, in.nowhere())
+	for _, c := range itself { // one does for both ports
+		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.ToChain(chainItself)
+	}
+	itself[0].Name = chainItself
+	l.FilterChains = append(l.FilterChains, itself[0])
+	l.FilterChains = append(l.FilterChains, in.chainsOf(registered, wire.VirtualOutbound, envoy.TableOfPort(in.Own))...)
+	l.FilterChains = append(l.FilterChains, in.chainsOf(unregistered, wire.CatchAllDecide, wire.CatchAllDecide)...)
+	for _, p := range in.Ports {
+		if chains, to := in.rangesOf(p); to != nil {
+			l.FilterChains, at[wire.RouteName(p.Number)] = append(l.FilterChains, chains...), to
+		}
+	}
+	for _, c := range l.FilterChains {
+		c.FilterChainMatch = nil // the tree chooses
+	}
+	l.FilterChainMatcher = envoy.InMap(envoy.PortInput(), at, envoy.Further(in.spoken().Chosen()))
+	return envoy.DetectWithin(l, in.Detect)
 }
 
-// chainsAt are the chains of a port's listener, for a listener of all ports.
-func chainsAt(port uint32, of *listenerv3.Listener) []*listenerv3.FilterChain {
-	chains := append(of.FilterChains, of.DefaultFilterChain)
-	read := map[string]bool{} // ranges, "" for what is in none, in which plain bytes are told apart
-	for _, c := range chains {
-		if c.GetFilterChainMatch().GetTransportProtocol() == plainBytes {
-			read[rangesOf(c)] = true
-		}
+// What begins the names of chains.
+const (
+	registered   = ""     // for ports where something is registered
+	unregistered = "any-" // for all others
+)
+
+// The chains, by what a connection begins with.
+const (
+	chainTLS  = "tls"
+	chainHTTP = "http"
+	chainTCP  = "tcp"
+
+	chainItself = wire.VirtualOutbound + "-trafficloop"
+)
+
+// chainsOf are those that ask one table, whose name is a format string.
+func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain {
+	requests := envoy.HCM{Stat: stat, Route: table, Nobodys: begins == unregistered}
+	if begins == registered {
+		requests.Named = table
 	}
-	for _, c := range chains {
-		if c.FilterChainMatch == nil {
-			c.FilterChainMatch = &listenerv3.FilterChainMatch{}
-		}
-		m := c.FilterChainMatch
-		m.DestinationPort = wrapperspb.UInt32(port)
-		// Envoy does not look back: what is no request, and has a chain for requests beside it, has to be taken by one of its own kind.
-		if m.TransportProtocol == "" && read[rangesOf(c)] {
-			m.TransportProtocol = plainBytes
-		}
-		c.Name = of.Name + "-" + c.Name
+	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh, nobodys: begins == unregistered}
+	tls := bytes
+	tls.tls = true
+	return []*listenerv3.FilterChain{
+		envoy.Chain(begins+chainTLS, nil, tls.filters()...),
+		envoy.Chain(begins+chainHTTP, nil, in.requests(requests)...),
+		envoy.Chain(begins+chainTCP, nil, bytes.filters()...),
 	}
-	return chains
 }
 
-// plainBytes is Envoy's word for what is no TLS.
-const plainBytes = "raw_buffer"
-
-func rangesOf(c *listenerv3.FilterChain) string {
-	var out []string
-	for _, r := range c.GetFilterChainMatch().GetPrefixRanges() {
-		out = append(out, fmt.Sprintf("%s/%d", r.AddressPrefix, r.PrefixLen.GetValue()))
+// spoken leads to them.
+func (in Inputs) spoken() envoy.Spoken {
+	byPort := func(chain string) *envoy.OnMatch {
+		ports := map[string]*envoy.OnMatch{}
+		for _, p := range in.Ports {
+			if len(p.Ranges) == 0 && (chain == chainTCP || !p.Opaque) { // where nothing is looked for, all is that
+				ports[wire.RouteName(p.Number)] = envoy.ToChain(registered + chain)
+			}
+		}
+		return envoy.Further(envoy.InMap(envoy.PortInput(), ports, envoy.ToChain(unregistered+chain)))
 	}
-	return strings.Join(out, ",")
+	return envoy.Spoken{TLS: byPort(chainTLS), HTTP: byPort(chainHTTP), Rest: byPort(chainTCP)}
+}
+
+// rangesOf are the chains of a port's ranges of addresses, and what leads to them, or past them to those of other ports; nil of a port without any. A longer prefix comes before a
+// shorter one. In a TLS service's range, names come before its host, and what is not TLS is not the service's.
+func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *envoy.OnMatch) {
+	if len(p.Ranges) == 0 {
+		return nil, nil
+	}
+	all := envoy.Spoken{TLS: envoy.ToChain(chainTLS), HTTP: envoy.ToChain(chainHTTP), Rest: envoy.ToChain(chainTCP)}
+	leads := map[netip.Prefix]*envoy.OnMatch{}
+	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
+		if slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
+			leads[made] = all.Rest
+		}
+	}
+	for _, r := range p.Ranges {
+		name := fmt.Sprintf("%d-%s", p.Number, r.Prefix)
+		bytes := tunnel{table: envoy.TableOfPort(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
+		chains = append(chains, envoy.Chain(name, nil, bytes.filters()...))
+		leads[r.Prefix] = envoy.ToChain(name)
+		if r.TLS {
+			leads[r.Prefix] = envoy.Further(envoy.Spoken{TLS: envoy.ToChain(name), HTTP: all.HTTP, Rest: all.Rest}.Chosen())
+		}
+	}
+	return chains, envoy.Further(envoy.InOrder(envoy.LongestFirst(leads), envoy.Further(all.Chosen())))
 }

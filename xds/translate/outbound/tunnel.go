@@ -17,16 +17,18 @@ func (in Inputs) tlsChain(decide, asRange string) *listenerv3.FilterChain {
 
 // tunnel is a connection of an app's whose bytes are not looked at.
 type tunnel struct {
-	table   string // the internal listener of the table that is asked
+	table   string // the internal listener of the table that is asked, or, of all, a format string for the table's name
+	all     bool   // the table is asked where all are
 	stat    string
 	tls     bool   // it is asked for by its SNI, not by its address
 	mesh    bool   // it is logged where it leads to a pod, too
+	nobodys bool   // nothing is registered there: the answer is a cluster, and nothing more
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
 // filters ask where it goes, and go there.
 func (t tunnel) filters() []*listenerv3.Filter {
-	q := envoy.Question{Table: t.table, Name: "%DOWNSTREAM_LOCAL_ADDRESS%", Also: map[string]string{
+	q := envoy.Question{Table: t.table, All: t.all, Name: "%DOWNSTREAM_LOCAL_ADDRESS%", Also: map[string]string{
 		envoy.HeaderKind: envoy.KindTCP, envoy.HeaderTo: "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.HeaderRange: t.asRange,
 	}}
 	whereto := []*statev3.FilterStateValue{
@@ -45,6 +47,9 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once),
 			envoy.RulesAlong(),
 		)
+	}
+	if t.nobodys {
+		whereto = nil
 	}
 	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
 }

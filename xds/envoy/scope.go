@@ -1,0 +1,74 @@
+package envoy
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// A connection manager has its table's name in its configuration, so it takes one for each port, and at a node's proxy for each port of each pod. There, what pods send to
+// any registered port is read by one connection manager a pod, and questions are answered at one place: which table is meant is in a header of what comes, by which
+// Envoy finds the scope that leads to it (SRDS). See docs/adr/0106-a-port-costs-a-pod-nothing.md.
+
+// AllTables is the internal listener, and the cluster in front of it, where all tables of a node's proxy answer questions.
+const AllTables = "decide"
+
+// headerRoutes names a request's table: what a client says in it is not looked at, and nobody behind is told (HidesTable).
+const headerRoutes = "x-sallyport-routes"
+
+// byScope takes routes by the table that a header names.
+func byScope(header string) *hcmv3.HttpConnectionManager_ScopedRoutes {
+	value := &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor{
+		Name: header, ExtractType: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor_Index{},
+	}
+	return &hcmv3.HttpConnectionManager_ScopedRoutes{ScopedRoutes: &hcmv3.ScopedRoutes{
+		Name: "tables",
+		ScopeKeyBuilder: &hcmv3.ScopedRoutes_ScopeKeyBuilder{Fragments: []*hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder{{
+			Type: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor_{HeaderValueExtractor: value},
+		}}},
+		RdsConfigSource: byADS(),
+		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: byADS()}},
+	}}
+}
+
+// Scope leads to a table what names it. All three have one name: an agent goes by that (sidecar/relay).
+func Scope(table string) *resource.Resource {
+	return Seal(resource.Scope, table, &routev3.ScopedRouteConfiguration{
+		Name: table, RouteConfigurationName: table,
+		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{{
+			Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: table},
+		}}},
+	})
+}
+
+// namesTable has requests name their table (a format string), whatever their clients said.
+func namesTable(table string) *corev3.TypedExtensionConfig {
+	return early(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{
+		{Action: &mutationv3.HeaderMutation_Remove{Remove: headerRoutes}},
+		{Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+			Header: &corev3.HeaderValue{Key: headerRoutes, Value: table}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		}}},
+	}})
+}
+
+// HidesTable takes the name out of what goes on.
+func HidesTable(table *routev3.RouteConfiguration) *routev3.RouteConfiguration {
+	table.RequestHeadersToRemove = append(table.RequestHeadersToRemove, headerRoutes)
+	return table
+}
+
+// TableOfPort is a format string: the name of the table of the port that a connection goes to, among those of a namespace, or "" for everybody's.
+func TableOfPort(namespace string) string { return wire.OwnName(namespace, "%DOWNSTREAM_LOCAL_PORT%") }
+
+// AskAllCluster is the cluster by which a table's rows ask it again, where all tables answer at one place.
+func AskAllCluster(name string) *clusterv3.Cluster {
+	c := AskCluster(AllTables)
+	c.Name, c.LoadAssignment.ClusterName = name, name
+	return c
+}
