@@ -81,12 +81,12 @@ func (s *Store) append(batches [][]record.Record, now time.Time) error {
 		}
 	}
 	r := row{ingested: now}
-	err := s.writer.Append(rowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
+	err := s.writer.Append(RowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
 		r.Record, r.parts = numbered[i], numbers[i*len(parts):][:len(parts)]
 		s.layout.put(&r, columns, at)
 	})
 	if err == nil && len(whole) > 0 {
-		err = s.writer.Append(wholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
+		err = s.writer.Append(WholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
 			r.Record = whole[i]
 			s.wholes.put(&r, columns, at)
 		})

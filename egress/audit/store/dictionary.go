@@ -117,7 +117,7 @@ func (d *dictionary) end(committed bool) {
 // forgetParts drops what no record names any more: of the days before the first one on which any of the records that there are came in.
 func forgetParts(ctx context.Context, conn *sql.Conn) error {
 	var first sql.NullTime
-	if err := conn.QueryRowContext(ctx, "SELECT min("+ingestedColumn+") FROM "+rowsTable).Scan(&first); err != nil || !first.Valid {
+	if err := conn.QueryRowContext(ctx, "SELECT min("+ingestedColumn+") FROM "+RowsTable).Scan(&first); err != nil || !first.Valid {
 		return err
 	}
 	day := first.Time.UTC().Truncate(24 * time.Hour)
