@@ -123,9 +123,14 @@ func (s Sums) ofRecords(came []string, beside string, args ...any) part {
 		read = append(read, "service_account", "workload")
 	}
 	slices.Sort(read)
+	read = slices.Compact(read)
 	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
 	condition, values := s.Filter.seen(s.Filter.fits())
-	return part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.Added(slices.Compact(read), s.Grain, came...) + " WHERE " + condition + beside, append(values, args...)}
+	relation := store.Added(read, s.Grain, came...)
+	if len(values) > 0 || beside != "" { // it is about some of them
+		relation = store.OneByOne(read, came...)
+	}
+	return part{"SELECT " + strings.Join(columns, ", ") + " FROM " + relation + " WHERE " + condition + beside, append(values, args...)}
 }
 
 func (s Sums) fromRecords() []part {

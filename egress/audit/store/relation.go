@@ -52,12 +52,11 @@ const sums = "began, first, last, records, lost, bytes_sent, bytes_received, " +
 // read once for many records; where a column differs from record to record, each is a row. Which records it has say conditions on time and ingested, of which no two hold for one.
 // A row is never on both sides of a multiple of grain, if that is not 0; began is the time of its first record.
 func Added(columns []string, grain time.Duration, came ...string) string {
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return slices.Contains(strings.Split(sums, ", "), c) })
-	named := strings.Join(append(slices.Clone(columns), sums), ", ")
-	each := strings.Join(append(slices.Clone(columns), "time AS began", "time AS first", "time AS last", "1::UBIGINT AS records", "lost", "bytes_sent", "bytes_received", ingestedColumn), ", ")
+	columns = withoutSums(columns)
 	if slices.ContainsFunc(columns, func(c string) bool { return c == "source" || homeOf(c) == RowsTable }) {
-		return allOf("SELECT "+each+" FROM "+Relation(append(columns, "time", "lost", "bytes_sent", "bytes_received", ingestedColumn)...), came)
+		return OneByOne(columns, came...)
 	}
+	named := strings.Join(append(slices.Clone(columns), sums), ", ")
 	needed := partsOf(columns)
 	var by []string
 	for _, p := range needed {
@@ -73,7 +72,23 @@ func Added(columns []string, grain time.Duration, came ...string) string {
 	}
 	by = append(by, "min(time) AS began", "min(time) AS first", "max(time) AS last", "count(*)::UBIGINT AS records",
 		total("lost")+" AS lost", total("bytes_sent")+" AS bytes_sent", total("bytes_received")+" AS bytes_received", "max("+ingestedColumn+") AS "+ingestedColumn)
-	return "(SELECT " + named + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rows + group + ")" + join(needed) + " UNION ALL FROM " + allOf("SELECT "+each+" FROM "+WholeTable, came) + ")"
+	return "(SELECT " + named + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rows + group + ")" + join(needed) + " UNION ALL FROM " + allOf("SELECT "+each(columns)+" FROM "+WholeTable, came) + ")"
+}
+
+// OneByOne is Added with a row for each record: for a question about few of them, whose condition DuckDB asks before anything else.
+func OneByOne(columns []string, came ...string) string {
+	columns = withoutSums(columns)
+	return allOf("SELECT "+each(columns)+" FROM "+Relation(append(slices.Clone(columns), "time", "lost", "bytes_sent", "bytes_received", ingestedColumn)...), came)
+}
+
+// each is what Added has of a single record.
+func each(columns []string) string {
+	return strings.Join(append(slices.Clone(columns), "time AS began", "time AS first", "time AS last", "1::UBIGINT AS records", "lost", "bytes_sent", "bytes_received", ingestedColumn), ", ")
+}
+
+// withoutSums are columns that are none of Added's own.
+func withoutSums(columns []string) []string {
+	return slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return slices.Contains(strings.Split(sums, ", "), c) })
 }
 
 // allOf are the rows of a SELECT for which one of some conditions holds, of which no two do. DuckDB leaves out what a condition excludes, and reads all of what two of them
