@@ -67,16 +67,11 @@ func (s *Store) append(batches [][]record.Record, now time.Time) error {
 	}
 	for _, batch := range batches {
 		for i := range batch {
-			r, begun := &batch[i], len(numbers)
-			for _, d := range s.dictionaries {
-				if id, some := d.number(r); some {
-					numbers = append(numbers, id)
-				}
-			}
-			if len(numbers)-begun == len(parts) {
+			r, all := &batch[i], false
+			if numbers, all = s.number(numbers, r); all {
 				numbered = append(numbered, r)
 			} else {
-				numbers, whole = numbers[:begun], append(whole, r)
+				whole = append(whole, r)
 			}
 		}
 	}
@@ -97,6 +92,22 @@ func (s *Store) append(batches [][]record.Record, now time.Time) error {
 		}
 	}
 	return err
+}
+
+// number appends the numbers of a record's parts; where one of them finds no room it appends none, and gives none.
+func (s *Store) number(numbers []uint64, r *record.Record) (with []uint64, all bool) {
+	begun := len(numbers)
+	for i, d := range s.dictionaries {
+		id, some := d.number(r)
+		if !some {
+			for _, before := range s.dictionaries[:i] {
+				before.takeBack()
+			}
+			return numbers[:begun], false
+		}
+		numbers = append(numbers, id)
+	}
+	return numbers, true
 }
 
 // moment is when records come in that are stored now: later than all that there are, also when the clock was put back.
