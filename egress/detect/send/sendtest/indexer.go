@@ -84,9 +84,13 @@ func (x *Indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			x.waiting = map[uint64]*pending{}
 		}
 		x.waiting[x.next] = p
+		http.SetCookie(w, &http.Cookie{Name: "collector", Value: "7", Path: "/"})
 		fmt.Fprintf(w, `{"text":"Success","code":0,"ackId":%d}`, x.next)
 		x.next++
 	case "/services/collector/ack":
+		if c, err := r.Cookie("collector"); err != nil || c.Value != "7" {
+			x.wrong("a balancer would not know whom to ask: %v", err)
+		}
 		var q struct{ Acks []uint64 }
 		if err := json.Unmarshal(body, &q); err != nil || len(q.Acks) == 0 {
 			x.wrong("%s: %v", body, err)
