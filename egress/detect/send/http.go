@@ -62,7 +62,7 @@ func (t *to) exchange(ctx context.Context, a *address, where *url.URL, raw []byt
 	if err != nil {
 		return nil, err
 	}
-	return answer, t.again(ctx, func() error {
+	err = t.again(ctx, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(raw))
 		if err != nil {
 			return backoff.Permanent(a.secretive(err))
@@ -78,11 +78,15 @@ func (t *to) exchange(ctx context.Context, a *address, where *url.URL, raw []byt
 			return a.secretive(err)
 		}
 		defer response.Body.Close()
-		if answer, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer)); err != nil {
-			answer = nil // what it answered by its status counts
+		if err := judge(response); err != nil {
+			return err
 		}
-		return judge(response)
+		if answer, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer)); err != nil {
+			return fmt.Errorf("its answer broke off: %w", a.secretive(err))
+		}
+		return nil
 	})
+	return answer, err
 }
 
 // judge says whether an answer means that the message was taken, and whether to try again.

@@ -98,6 +98,15 @@ func TestAcknowledgesNothing(t *testing.T) {
 	if err := r.Send(t.Context(), []record.Record{{Proxy: "p", Epoch: 1, Seq: 1, Time: now, Class: record.HTTP}}); err == nil || !strings.Contains(err.Error(), "/services/collector") {
 		t.Error(err)
 	}
+	// An answer that breaks off may have had a number.
+	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, `{"text":"Success","code":0`)
+	}))
+	defer cut.Close()
+	if err := receiverOf(t, "splunk="+target(t, cut.URL+"/services/collector/event"), options()).Send(t.Context(), someRecords()); err == nil || !strings.Contains(err.Error(), "broke off") {
+		t.Error(err)
+	}
 	// Whoever answers what is no acknowledgement has taken nothing.
 	for _, body := range []string{"<html>", `{}`, `{"acks":{"0":false,"x":true,"-1":true}}`} {
 		odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
