@@ -32,7 +32,8 @@ func (h *handler) connected(ctx context.Context) (c connected, err error) {
 	if len(silent) == 0 {
 		return c, nil
 	}
-	rows, err := h.DB.QueryContext(ctx, "SELECT proxy FROM "+store.Reporters) // of all namespaces; shown is the number of the reader's own
+	// They are read of all namespaces, and shown is the number of the reader's own.
+	rows, err := h.DB.QueryContext(ctx, "SELECT proxy FROM "+store.Reporters) //nolint:gosec // G202: names of tables are ours
 	if err != nil {
 		return c, fmt.Errorf("console: %w", err)
 	}

@@ -84,7 +84,7 @@ func (x *Indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			x.waiting = map[uint64]*pending{}
 		}
 		x.waiting[x.next] = p
-		http.SetCookie(w, &http.Cookie{Name: "collector", Value: "7", Path: "/"})
+		w.Header().Set("Set-Cookie", "collector=7; Path=/")
 		fmt.Fprintf(w, `{"text":"Success","code":0,"ackId":%d}`, x.next)
 		x.next++
 	case "/services/collector/ack":
