@@ -81,4 +81,12 @@ type tunnelled struct {
 	tunnel *forward.Tunnel
 }
 
+// untunnelled is the source itself, behind a tunnel or not.
+func untunnelled(s query.Source) query.Source {
+	if t, ok := s.(tunnelled); ok {
+		return t.Source
+	}
+	return s
+}
+
 func (t tunnelled) Close() error { return errors.Join(t.Source.Close(), t.tunnel.Close()) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -21,18 +22,20 @@ import (
 
 // sendFlags are those of an audit server that passes records on.
 type sendFlags struct {
-	to []string
-	ca string
+	to     []string
+	ca     string
+	settle time.Duration
 }
 
 func (f *sendFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.to, "send-records", nil, "KIND=FILE: where records go as OCSF events; KIND is ocsf (JSON by HTTPS), splunk (its HTTP Event Collector), otlp or syslog, FILE holds the URL, and below it headers, a Name: value a line; repeat it")
 	fs.StringVar(&f.ca, "send-records-ca", "", "file with roots that --send-records trusts beside the system's")
+	fs.DurationVar(&f.settle, "send-records-settle", 5*time.Minute, "how long a receiver that acknowledges later (splunk) may take, before all that it has not acknowledged is sent again")
 }
 
 // args are the flags for another process.
 func (f *sendFlags) args() []string {
-	args := []string{"--send-records-ca", absolute(f.ca)}
+	args := []string{"--send-records-ca", absolute(f.ca), "--send-records-settle", f.settle.String()}
 	for _, to := range f.to {
 		args = append(args, "--send-records", to)
 	}
@@ -41,8 +44,11 @@ func (f *sendFlags) args() []string {
 
 // check reads what the flags name, and finds calls that cannot work.
 func (f *sendFlags) check() (all []*send.Records, err error) {
+	if f.settle <= 0 {
+		return nil, fmt.Errorf("--send-records-settle %v: must be longer than nothing", f.settle)
+	}
 	for _, to := range f.to {
-		r, err := send.NewRecords(to, send.Options{CAFile: f.ca})
+		r, err := send.NewRecords(to, send.Options{CAFile: f.ca, Settle: f.settle})
 		if err != nil {
 			return nil, fmt.Errorf("--send-records: %w", err)
 		}
@@ -71,7 +77,7 @@ func (f *sendFlags) beside(o *server.Options, registry *prometheus.Registry) (au
 		for _, r := range all {
 			id := sha256.Sum256([]byte(r.Name()))
 			to, err := sink.New(sink.Options{
-				Name: r.Name(), Store: s, Send: r.Send, State: filepath.Join(dir, "sent-"+hex.EncodeToString(id[:6])+".json"), Logger: log, Metrics: metrics,
+				Name: r.Name(), Store: s, Send: r.Send, Settle: r.Settle, Waits: r.Waits, State: filepath.Join(dir, "sent-"+hex.EncodeToString(id[:6])+".json"), Logger: log, Metrics: metrics,
 			})
 			if err != nil {
 				return err

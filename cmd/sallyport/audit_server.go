@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
 )
@@ -62,7 +63,8 @@ either answers all questions while the other one is away.`,
 				return err
 			}
 			ports.pair.prepare(&options, registry)
-			watching.others = ports.pair.others
+			options.Presence = presence.New(nil)
+			watching.others, watching.connected = ports.pair.others, options.Presence.Connected
 			watch, found, err := watching.beside(options.Data, options.Logger, registry)
 			if err != nil {
 				return usageError{err}

@@ -22,11 +22,7 @@ func (l *auditOrigin) tell(ctx context.Context, r record.Record) error {
 	if err != nil {
 		return err
 	}
-	to := source
-	if t, ok := source.(tunnelled); ok {
-		to = t.Source
-	}
-	err = query.Tell(ctx, to, r)
+	err = query.Tell(ctx, untunnelled(source), r)
 	if closing := source.Close(); !errors.Is(err, query.ErrNobodyToTell) {
 		return errors.Join(err, closing)
 	}

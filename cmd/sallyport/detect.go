@@ -34,12 +34,13 @@ func detectCommand() *cobra.Command {
 		Use:   "detect",
 		Short: "Look in the audit log for what should not be there",
 		Long: `Look in the audit log for what should not be there: beacons, tunnels by DNS, generated names, bursts of denials, first contacts,
-unusual volume, domains of a feed, rules that end or are not used, records that are missing.
+unusual volume, domains of a feed, rules that end or are not used, records that are missing, proxies that never reported.
 
 Each detection is a rule: one SELECT with a header that says what it finds and why, how to tune it, and what it takes for bad
 that is not (--list). The log is read where "audit query" reads it. What happened between --since and --until is looked at; what
 was usual is taken from the time before it (--usual). Rules about policies need the configuration; without --config-dir, --up
-or --kubeconfig they are skipped, and named.
+or --kubeconfig they are skipped, and named; so is the rule about proxies that never reported where no audit server runs, which controllers
+tell who is connected.
 
 The exit code is 0, or 1 with --fail-on when something as bad as that was found; 3 when a rule broke; then the others have run.`,
 		Example: `  sallyport detect
@@ -105,7 +106,7 @@ func (f *detectFlags) run(cmd *cobra.Command) error {
 // look opens the log and runs the rules.
 func (f *detectFlags) look(cmd *cobra.Command, chosen *chosenRules, window detect.Window) (_ *detect.Report, err error) {
 	inputs := detect.Inputs{Feed: chosen.feed}
-	if f.asksForPolicies(chosen.rules) {
+	if asksFor(chosen.rules, detect.InputRules) {
 		if inputs.Rules, inputs.NoRules, err = f.policies(cmd.Context(), cmd.ErrOrStderr()); err != nil {
 			return nil, err
 		}
@@ -115,6 +116,11 @@ func (f *detectFlags) look(cmd *cobra.Command, chosen *chosenRules, window detec
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if asksFor(chosen.rules, detect.InputProxies) {
+		if inputs.Proxies, inputs.NoProxies, err = query.Connected(cmd.Context(), untunnelled(source)); err != nil {
+			return nil, err
+		}
+	}
 	return detect.Run(cmd.Context(), source, chosen.rules, window, detect.Options{Inputs: inputs, Settings: chosen.settings, Limit: f.limit, Within: f.within})
 }
 
@@ -178,9 +184,9 @@ func (f *detectFlags) window(now time.Time) (w detect.Window, err error) {
 	return w, nil
 }
 
-// asksForPolicies says whether one of the rules is about policies.
-func (f *detectFlags) asksForPolicies(rules []*detect.Rule) bool {
-	return slices.ContainsFunc(rules, func(r *detect.Rule) bool { return slices.Contains(r.Needs, detect.InputRules) })
+// asksFor says whether one of the rules needs something.
+func asksFor(rules []*detect.Rule, input string) bool {
+	return slices.ContainsFunc(rules, func(r *detect.Rule) bool { return slices.Contains(r.Needs, input) })
 }
 
 // policies reads the rules that are in force where the flags say; nil and why not, where they say nothing, or a cluster lets nobody read them.

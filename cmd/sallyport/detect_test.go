@@ -16,7 +16,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -109,9 +112,31 @@ func TestDetect(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(report.Findings) != 1 || report.Findings[0].Detection != "denied-burst" || report.Findings[0].Count != 30 || report.Findings[0].Who() != "shop/cart" ||
-			fmt.Sprint(report.Findings[0].Evidence["peak"]) != "30" || len(report.Skipped) != 3 || len(report.Failed) != 0 {
+			fmt.Sprint(report.Findings[0].Evidence["peak"]) != "30" || len(report.Skipped) != 4 || len(report.Failed) != 0 {
 			t.Errorf("%s", text)
 		}
+	}
+	unheard := func() (string, string) {
+		t.Helper()
+		out, said, err := detects(t, "--data", data, "--only", "unheard-proxies", "--set", "unheard-proxies.alone=1", "--set", "unheard-proxies.connected=0s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, said
+	}
+	if out, said := unheard(); strings.Contains(out, "mute") || !strings.Contains(said, "no controller has told the audit server") {
+		t.Errorf("%s%s", out, said)
+	}
+	conn, err := grpc.NewClient("unix:"+filepath.Join(data, query.SocketName), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := presence.Tell(t.Context(), conn, "c", []presence.Proxy{{ID: "p"}, {ID: "sidecar~10.0.0.1~mute-0.shop~shop.svc"}}); err != nil {
+		t.Fatal(err)
+	}
+	if out, said := unheard(); !strings.Contains(out, "shop/mute") || strings.Contains(said, "skipped") {
+		t.Errorf("%s%s", out, said)
 	}
 	table, said, err := detects(t, "--data", data)
 	if err != nil || !strings.Contains(table, `a'.\x1b[31mevil.test`) || strings.Contains(table, "\x1b") || !strings.Contains(said, "rule feed is skipped: no feed of domains") {

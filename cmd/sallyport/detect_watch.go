@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/detect"
@@ -33,6 +34,8 @@ type watchFlags struct {
 	severity detect.Severity
 	sinks    []send.Sink
 	others   func() (bool, time.Time) // see watch.Options
+	// connected gives the proxies that controllers say are connected; some is false where none says so.
+	connected func() (proxies []presence.Proxy, some bool)
 }
 
 func (f *watchFlags) add(fs *pflag.FlagSet) {
@@ -133,6 +136,9 @@ func (f *watchFlags) plan(ctx context.Context) (*watch.Plan, error) {
 		return nil, err
 	}
 	plan := &watch.Plan{Rules: chosen.rules, Settings: chosen.settings, Inputs: detect.Inputs{Feed: chosen.feed}}
+	if f.connected != nil {
+		plan.Inputs.Proxies, _ = f.connected()
+	}
 	if f.configDir != "" {
 		var unread error
 		if plan.Inputs.Rules, unread = policyRules(ctx, "--detect-config-dir", f.configDir, f.meshConfig, io.Discard); unread != nil {

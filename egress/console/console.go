@@ -11,6 +11,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/console/login"
 	"github.com/sallyport/sallyport/egress/detect"
@@ -32,6 +33,8 @@ type Options struct {
 	Apply func(ctx context.Context, token string, changes []suggest.Change) (Prepared, error)
 	// Found gives what detections found when they looked last; nil where nothing looks.
 	Found func() *detect.Report
+	// Connected are the proxies that controllers say are connected; some is false where none says so. nil: nobody knows.
+	Connected func() (proxies []presence.Proxy, some bool)
 	// Notice says what readers have to know about the log itself: that a part of it may be elsewhere. "" or nil: nothing.
 	Notice func() string
 	// Login, if set, lets nobody in who does not log in, and shows each what they may read. Its Namespaces are the log's.

@@ -253,15 +253,15 @@ func (h *handler) records(ctx context.Context, f query.Filter, offset, most int)
 	where, args := f.Condition()
 	const newest = "time DESC, proxy DESC, epoch DESC, seq DESC"
 	var oldest sql.NullTime
-	err = h.rows(ctx, "SELECT min(time) FROM (SELECT time FROM "+store.Table+" WHERE "+where+" ORDER BY time DESC LIMIT "+strconv.Itoa(offset+most)+")", args, func(rows *sql.Rows) error {
+	err = h.rows(ctx, "SELECT min(time) FROM (SELECT time FROM "+f.Relation()+" WHERE "+where+" ORDER BY time DESC LIMIT "+strconv.Itoa(offset+most)+")", args, func(rows *sql.Rows) error {
 		return rows.Scan(&oldest)
 	})
 	if err != nil || !oldest.Valid {
 		return nil, err
 	}
 	f.Since = oldest.Time
-	where, args = f.Condition()
-	err = h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE "+where+" ORDER BY "+newest+" LIMIT "+strconv.Itoa(most)+" OFFSET "+strconv.Itoa(offset), args, func(rows *sql.Rows) error {
+	few, args := f.Few(nil, "true")
+	err = h.rows(ctx, "SELECT "+store.Columns()+" FROM "+few+" ORDER BY "+newest+" LIMIT "+strconv.Itoa(most)+" OFFSET "+strconv.Itoa(offset), args, func(rows *sql.Rows) error {
 		r, err := store.ScanRecord(rows)
 		out = append(out, r)
 		return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -18,6 +17,7 @@ type overview struct {
 	New                   []fresh
 	NewMore, NewKnown     bool
 	Proxies               uint64 // that reported, about, in the bar of which most did
+	Connected             connected
 	Gaps                  []gap
 	Found                 *detect.Report
 	Findings              []detect.Finding
@@ -74,6 +74,9 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 			return v, err
 		}
 	}
+	if o.Connected, err = h.connected(ctx); err != nil {
+		return v, err
+	}
 	if h.Notice != nil {
 		o.Notice = h.Notice()
 	}
@@ -124,16 +127,16 @@ const whoInput = `namespace || '/' || coalesce(nullif(service_account, ''), work
 
 // proxies counts those that reported, about, in the bar of which most did.
 func (h *handler) proxies(ctx context.Context, a asked, c chart) (n uint64, err error) {
-	where, args := a.Filter.Condition()
-	err = h.rows(ctx, "SELECT coalesce(max(n), 0)::UBIGINT FROM (SELECT "+c.slice("time")+" AS slice, approx_count_distinct(proxy) AS n FROM "+store.Table+" WHERE "+where+" GROUP BY slice)",
-		args, func(rows *sql.Rows) error { return rows.Scan(&n) })
+	err = h.sums(ctx, query.Sums{Filter: a.Filter, Columns: []string{"proxy"}, Grain: c.grain, Statement: func(relation string) string {
+		return "SELECT coalesce(max(n), 0)::UBIGINT FROM (SELECT " + c.slice("began") + " AS slice, approx_count_distinct(proxy) AS n FROM " + relation + " GROUP BY slice)"
+	}}, func(rows *sql.Rows) error { return rows.Scan(&n) })
 	return n, err
 }
 
 // gaps reads what is missing, by proxy.
 func (h *handler) gaps(ctx context.Context, a asked, o *overview) error {
 	where, args := a.Filter.Condition()
-	return h.rows(ctx, `SELECT proxy, arg_max(reason, time), `+added("lost")+` AS n, max(time) FROM `+store.Table+`
+	return h.rows(ctx, `SELECT proxy, arg_max(reason, time), `+added("lost")+` AS n, max(time) FROM `+a.Filter.Relation("proxy", "class", "reason", "lost")+`
 		WHERE class = 'gap' AND `+where+` GROUP BY proxy ORDER BY n DESC, proxy LIMIT ?`, append(args, shortList), func(rows *sql.Rows) error {
 		var x gap
 		err := rows.Scan(&x.Proxy, &x.Reason, &x.Lost, &x.Last)

@@ -182,7 +182,7 @@ const spacesFor = 10 * time.Second
 // namespaces reads those that sent something, or whose proxies told of who came.
 func (h *handler) namespaces(ctx context.Context) ([]string, error) {
 	return h.spaces.read(ctx, h.Now(), spacesFor, func(ctx context.Context) (names []string, err error) {
-		const who = " WHERE namespace <> '' UNION SELECT DISTINCT destination_namespace FROM " + store.Table + " WHERE reporter = '" + record.ReporterDestination + "' AND destination_namespace <> ''"
+		who := " WHERE namespace <> '' UNION SELECT DISTINCT destination_namespace FROM " + store.Relation("destination_namespace", "reporter") + " WHERE reporter = '" + record.ReporterDestination + "' AND destination_namespace <> ''"
 		err = h.sighted(ctx, func(sightings string) string { return "SELECT DISTINCT namespace FROM " + sightings + who }, nil, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)

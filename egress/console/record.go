@@ -61,8 +61,8 @@ func (h *handler) recordPage(ctx context.Context, req *http.Request, _ asked) (v
 		return view{}, wrong{errRecordName}
 	}
 	var found []record.Record
-	where, args := query.Filter{Within: within(ctx)}.Condition()
-	err := h.rows(ctx, "SELECT "+store.Columns()+" FROM "+store.Table+" WHERE seq = ? AND epoch = ? AND proxy = ? AND "+where+" LIMIT 1", append([]any{seq, epoch, q.Get("proxy")}, args...), func(rows *sql.Rows) error {
+	few, args := query.Filter{Within: within(ctx)}.Few([]string{"seq", "epoch", "proxy"}, "seq = ? AND epoch = ? AND proxy = ?", seq, epoch, q.Get("proxy"))
+	err := h.rows(ctx, "SELECT "+store.Columns()+" FROM "+few+" LIMIT 1", args, func(rows *sql.Rows) error {
 		r, err := store.ScanRecord(rows)
 		found = append(found, r)
 		return err

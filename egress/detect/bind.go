@@ -15,12 +15,13 @@ import (
 
 // What rules may need beside the log.
 const (
-	InputFeed  = "feed"
-	InputRules = "rules"
+	InputFeed    = "feed"
+	InputRules   = "rules"
+	InputProxies = "proxies"
 )
 
 // given are the $names that every rule has.
-var given = []string{"since", "until", "past", "domain", InputFeed, InputRules}
+var given = []string{"since", "until", "past", "domain", InputFeed, InputRules, InputProxies}
 
 // domain is what $domain stands for: the registrable domain of the column host, near enough for grouping. Names with a country's second
 // level (co.uk) have three labels, addresses are left alone. (The public suffix list is no table of the log's.)
@@ -47,7 +48,7 @@ func view(from, to time.Time) string {
 func (r *Rule) statement(window Window, in Inputs, set map[string]string, rows int) (string, error) {
 	values := map[string]string{
 		"since": query.Instant(window.Since), "until": query.Instant(window.Until), "past": query.Instant(window.Past), "domain": domain,
-		InputFeed: in.feed(), InputRules: in.rules(),
+		InputFeed: in.feed(), InputRules: in.rules(), InputProxies: in.proxies(),
 	}
 	for _, p := range r.Params {
 		value, ok := set[p.Name]

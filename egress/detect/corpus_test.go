@@ -219,6 +219,17 @@ func (c *corpus) bad() what {
 		c.one(at, "app-0", "api.payments.test", func(r *record.Record) { r.Proxy = "sidecar~10.0.1.2~quiet-6f7d8b9c5d-fghjk.shop~shop.svc" })
 	})
 	found.add("silent-proxies", "quiet", "")
+	// Proxies of which there is nothing, though a replica reports, and though others reach the pod.
+	c.regular(begins(), end, 20*time.Minute, 0.1, func(at time.Time) {
+		c.one(at, "app-0", "api.payments.test", func(r *record.Record) { r.Proxy = "sidecar~10.0.1.4~talks-6f7d8b9c5d-x2x4z.shop~shop.svc" })
+	})
+	found.add("unheard-proxies", "talks", "")
+	c.regular(from, end, 20*time.Minute, 0.1, func(at time.Time) {
+		c.one(at, "app-0", "db.shop.svc.cluster.local", func(r *record.Record) {
+			r.Path, r.Direction, r.DestinationWorkload = record.PathMesh, record.Lateral, record.Workload{Namespace: "shop", ServiceAccount: "db", Name: "db-0"}
+		})
+	})
+	found.add("unheard-proxies", "db", "")
 	return found
 }
 

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/serviceentry/registry/registrytest"
 )
@@ -39,7 +41,16 @@ func inputs(t *testing.T) detect.Inputs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return detect.Inputs{Feed: feed, Rules: []detect.PolicyRule{}}
+	since := end.Add(-10 * day)
+	return detect.Inputs{Feed: feed, Rules: []detect.PolicyRule{}, Proxies: []presence.Proxy{
+		{ID: "router~10.0.0.9~egress-1.istio-system~istio-system.svc.cluster.local", Since: since},
+		{ID: "sidecar~10.0.1.4~talks-6f7d8b9c5d-x2x4z.shop~shop.svc", Since: since},
+		{ID: "sidecar~10.0.1.5~talks-6f7d8b9c5d-mkmkm.shop~shop.svc", Since: since},                      // never reported
+		{ID: "sidecar~10.0.1.6~talks-6f7d8b9c5d-nnnnn.shop~shop.svc", Since: end.Add(-10 * time.Minute)}, // began just now
+		{ID: "sidecar~10.0.1.7~talks-6f7d8b9c5d-bbbbb.bank~bank.svc", Since: since},                      // another namespace's, which rests
+		{ID: "router~10.0.1.8~talks-6f7d8b9c5d-ccccc.shop~shop.svc", Since: since},                       // a gateway of the same name
+		{ID: "sidecar~10.0.1.9~db-0.shop~shop.svc", Since: since},                                        // others reach it
+	}}
 }
 
 // TestCorpus: each bad thing is found, once, by the rules that are for it, and nothing else is.

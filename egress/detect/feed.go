@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -100,15 +98,15 @@ func (f *Feed) match(ctx context.Context, log Log, window Window) (hits []hit, e
 		}
 		return nil
 	}))
-	taken, namespaces := map[string]bool{}, slices.Sorted(maps.Keys(of))
-	for i := range maxHitsOfOne {
-		for _, namespace := range namespaces {
-			if i < len(of[namespace]) && len(hits) < maxHits && !taken[of[namespace][i].host] {
-				taken[of[namespace][i].host] = true
-				hits = append(hits, of[namespace][i])
-			}
+	taken := map[string]bool{}
+	inTurn(of, maxHits, func(h hit) bool {
+		if taken[h.host] {
+			return false
 		}
-	}
+		taken[h.host] = true
+		hits = append(hits, h)
+		return true
+	})
 	return hits, err
 }
 

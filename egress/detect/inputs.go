@@ -1,8 +1,10 @@
 package detect
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
 
@@ -12,8 +14,13 @@ type Inputs struct {
 	Rules []PolicyRule
 	// NoRules says why there are no Rules, for people.
 	NoRules string
+	// Proxies are those that are connected to controllers.
+	Proxies []presence.Proxy
+	// NoProxies says why there are no Proxies, for people.
+	NoProxies string
 
-	hits []hit // of the feed, in the log
+	hits    []hit            // of the feed, in the log
+	unheard []presence.Proxy // of Proxies, not in the log
 }
 
 // PolicyRule is a rule of an EgressPolicy in force.
@@ -42,6 +49,14 @@ func (in *Inputs) rules() string {
 	return relation([]string{"namespace", "policy", "rule", "ends", "since"}, []string{"VARCHAR", "VARCHAR", "VARCHAR", "TIMESTAMPTZ", "TIMESTAMPTZ"}, rows)
 }
 
+func (in *Inputs) proxies() string {
+	rows := make([][]string, len(in.unheard))
+	for i, p := range in.unheard {
+		rows[i] = []string{query.Literal(p.ID), query.Instant(p.Since)}
+	}
+	return relation([]string{"proxy", "since"}, []string{"VARCHAR", "TIMESTAMPTZ"}, rows)
+}
+
 func maybe(t time.Time) string {
 	if t.IsZero() {
 		return "NULL"
@@ -59,6 +74,8 @@ func (in *Inputs) missing(r *Rule) string {
 			return in.NoRules
 		case need == InputRules && in.Rules == nil:
 			return "no configuration was given (--config-dir DIR, --up DIR or --kubeconfig FILE)"
+		case need == InputProxies && in.Proxies == nil:
+			return cmp.Or(in.NoProxies, "no controller says which proxies are connected")
 		}
 	}
 	return ""

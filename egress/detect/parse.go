@@ -95,8 +95,8 @@ func (r *Rule) set(f field) (err error) {
 	case "false positives":
 		r.FalsePositives = f.value
 	case "needs":
-		if f.value != InputFeed && f.value != InputRules {
-			err = fmt.Errorf("needs %q: it is %s or %s", f.value, InputFeed, InputRules)
+		if f.value != InputFeed && f.value != InputRules && f.value != InputProxies {
+			err = fmt.Errorf("needs %q: it is %s, %s or %s", f.value, InputFeed, InputRules, InputProxies)
 		}
 		r.Needs = append(r.Needs, f.value)
 	default:

@@ -23,7 +23,7 @@ type Rule struct {
 	Why            string   `json:"why,omitempty"`
 	Tuning         string   `json:"tuning,omitempty"`
 	FalsePositives string   `json:"falsePositives,omitempty"`
-	Needs          []string `json:"needs,omitempty"` // what has to be given beside the log: InputFeed, InputRules
+	Needs          []string `json:"needs,omitempty"` // what has to be given beside the log: InputFeed, InputRules, InputProxies
 	Params         []Param  `json:"params,omitempty"`
 	File           string   `json:"file"`
 

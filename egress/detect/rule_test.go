@@ -22,7 +22,7 @@ import (
 // TestBuiltIn: what comes with the program says all that a header can say.
 func TestBuiltIn(t *testing.T) {
 	rules := detect.BuiltIn()
-	if len(rules) != 12 {
+	if len(rules) != 13 {
 		t.Errorf("%d rules", len(rules))
 	}
 	for _, r := range rules {
@@ -219,7 +219,7 @@ func TestPolicies(t *testing.T) {
 	if u := got["rule-unused"]; len(u) != 2 || u[0] != "n'ever" || u[1] != "old" {
 		t.Errorf("unused: %v", u)
 	}
-	if len(report.Skipped) != 1 || report.Skipped[0].Rule != "feed" || !strings.Contains(report.Skipped[0].Why, "--feed FILE") {
+	if len(report.Skipped) != 2 || report.Skipped[0].Rule != "feed" || !strings.Contains(report.Skipped[0].Why, "--feed FILE") || !strings.Contains(report.Skipped[1].Why, "no controller says") {
 		t.Errorf("%v", report.Skipped)
 	}
 }

@@ -129,6 +129,11 @@ func runRule(ctx context.Context, log Log, rule *Rule, window Window, o Options)
 			return nil, ended(ctx, err, o.Within)
 		}
 	}
+	if slices.Contains(rule.Needs, InputProxies) {
+		if in.unheard, err = unheard(ctx, log, window, in.Proxies); err != nil {
+			return nil, ended(ctx, err, o.Within)
+		}
+	}
 	statement, err := rule.statement(window, in, o.Settings[rule.ID], o.Limit+1)
 	if err != nil {
 		return nil, err

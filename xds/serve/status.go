@@ -182,6 +182,20 @@ func (c *Cache) Proxies() []ProxyStatus {
 	return out
 }
 
+// Connected are the ids of those who are connected and proved who they are, in order, each once.
+func (c *Cache) Connected() []string {
+	c.mu.Lock()
+	ids := make([]string, 0, len(c.streams))
+	for _, st := range c.streams {
+		if !st.proxy.Plain {
+			ids = append(ids, st.node.GetId())
+		}
+	}
+	c.mu.Unlock()
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 func (s *stream) status() ProxyStatus {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()

@@ -109,7 +109,7 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	if p.cluster != nil {
 		p.foresight = newForesight(p, conn)
 	}
-	s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = conn.Close() })
+	s.jobs = append(s.jobs, func(ctx context.Context) { p.tellPresence(ctx, conn); _ = conn.Close() })
 	return s, nil
 }
 

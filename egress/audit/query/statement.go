@@ -31,6 +31,14 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 		return fmt.Errorf("audit sql: %w", err)
 	}
 	defer conn.Close()
+	if err := onlySelect(conn, statement); err != nil {
+		return err
+	}
+	restore, err := narrow(ctx, conn, statement)
+	defer func() { err = errors.Join(err, restore()) }()
+	if err != nil {
+		return err
+	}
 	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
 		return fmt.Errorf("audit sql: %w", err)
 	}
@@ -40,9 +48,6 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 			err = errors.Join(err, e, conn.Raw(func(any) error { return driver.ErrBadConn }))
 		}
 	}()
-	if err := onlySelect(conn, statement); err != nil {
-		return err
-	}
 	rows, err := conn.QueryContext(ctx, statement)
 	if err != nil {
 		return StatementError{err}

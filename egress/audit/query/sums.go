@@ -15,7 +15,7 @@ import (
 )
 
 // Sums is what is asked of what records add up to. The relation that its statement reads has Columns; began, first and last, which are times;
-// and records, lost, bytes_sent and bytes_received, which are to be added up. A row of it is of one record or of many, as is quicker: the same
+// and records, lost, bytes_sent and bytes_received, which are to be added up; ingested is when the last of them came in. A row of it is of one record or of many, as is quicker: the same
 // records in any case, each once.
 type Sums struct {
 	Filter  Filter
@@ -102,17 +102,40 @@ func union(parts []part) (string, []any) {
 	return "(" + strings.Join(texts, " UNION ALL ") + ")", args
 }
 
-// ofRecords is a part with a row for each record.
-func (s Sums) ofRecords(condition string, args []any) part {
-	columns := slices.Clone(s.Columns)
-	if s.Workload {
-		columns = append(columns, store.NamedByPod+" AS workload")
+// between is a condition on when records were.
+func between(since, until time.Time) string {
+	out := "true"
+	if !since.IsZero() {
+		out = "time >= " + Instant(since)
 	}
-	columns = append(columns, "time AS began", "time AS first", "time AS last", "1::UBIGINT AS records", "lost", "bytes_sent", "bytes_received", "ingested")
-	return part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.Table + " WHERE " + condition, args}
+	if !until.IsZero() {
+		out += " AND time < " + Instant(until)
+	}
+	return out
 }
 
-func (s Sums) fromRecords() []part { return []part{s.ofRecords(s.Filter.Condition())} }
+// ofRecords is a part of the records that fit for which one of some conditions on time and ingested holds, of which no two do; beside is one more condition on what they are.
+func (s Sums) ofRecords(came []string, beside string, args ...any) part {
+	columns := slices.Clone(s.Columns)
+	read := append(slices.Clone(columns), s.Filter.reads()...)
+	if s.Workload {
+		columns = append(columns, store.NamedByPod+" AS workload")
+		read = append(read, "service_account", "workload")
+	}
+	slices.Sort(read)
+	read = slices.Compact(read)
+	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
+	condition, values := s.Filter.seen(s.Filter.fits())
+	relation := store.Added(read, s.Grain, came...)
+	if len(values) > 0 || beside != "" { // it is about some of them
+		relation = store.OneByOne(read, came...)
+	}
+	return part{"SELECT " + strings.Join(columns, ", ") + " FROM " + relation + " WHERE " + condition + beside, append(values, args...)}
+}
+
+func (s Sums) fromRecords() []part {
+	return []part{s.ofRecords([]string{between(s.Filter.Since, s.Filter.Until)}, "")}
+}
 
 // fromRollups reads roll-ups for the whole periods of the time, and records for what is at its ends and for what came in after a moment. beyond is of
 // records that roll-ups have, and that fit though these cannot tell; mostly there is none. ok is false where roll-ups do not help.
@@ -139,28 +162,26 @@ func (s Sums) fromRollups(until time.Time) (parts []part, beyond *part, ok bool)
 		columns = append(columns, "workload")
 	}
 	columns = append(columns, "began", "first", "last", "records", "lost", "bytes_sent", "bytes_received", "ingested")
-	condition, values := f.seen(narrow, args)
-	condition += " AND began >= " + Instant(from)
+	when := "began >= " + Instant(from)
 	if !f.Until.IsZero() {
-		condition += " AND began < " + Instant(to)
+		when += " AND began < " + Instant(to)
 	}
-	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.RollupsTable + " WHERE " + condition, values})
+	condition, values := f.seen(narrow, args)
+	parts = append(parts, part{"SELECT " + strings.Join(columns, ", ") + " FROM " + store.AddedRollups(when, s.Grain) + " WHERE " + condition, values})
 
-	beside := func(since, until time.Time, more string, args ...any) part {
-		f := f
-		f.Since, f.Until = since, until
-		condition, values := f.Condition()
-		return s.ofRecords(condition+more, append(values, args...))
+	if f.Until.IsZero() {
+		to = time.Time{}
 	}
+	came := []string{between(from, to) + " AND ingested > " + Instant(until)} // a literal, by which DuckDB leaves out what came before
 	if f.Since.Before(from) {
-		parts = append(parts, beside(f.Since, from, ""))
+		came = append(came, between(f.Since, from))
 	}
-	if !f.Until.IsZero() && to.Before(f.Until) {
-		parts = append(parts, beside(to, f.Until, ""))
+	if to.Before(f.Until) {
+		came = append(came, between(to, f.Until))
 	}
-	parts = append(parts, beside(from, to, " AND ingested > "+Instant(until))) // a literal, by which DuckDB leaves out what came before
+	parts = append(parts, s.ofRecords(came, ""))
 	if !exact {
-		x := beside(from, to, " AND ingested <= "+Instant(until)+" AND NOT ("+narrow+")", args...)
+		x := s.ofRecords([]string{between(from, to) + " AND ingested <= " + Instant(until)}, " AND NOT ("+narrow+")", args...)
 		beyond = &x
 	}
 	return parts, beyond, true

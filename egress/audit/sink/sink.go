@@ -31,6 +31,9 @@ type Options struct {
 	Store *store.Store
 	Send  func(context.Context, []record.Record) error
 	State string // the file with the mark
+	// Settle, if set, is nil when the receiver has taken all that Send was given since it was called last: the mark waits for it. Waits says whether it would have to wait.
+	Settle func(context.Context) error
+	Waits  func() bool
 
 	Batch   int           // records that are sent at once; default 500
 	Every   time.Duration // how often it looks for what came in; default 1 s
@@ -61,6 +64,9 @@ func New(o Options) (*Sink, error) {
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics()
+	}
+	if o.Settle == nil {
+		o.Settle, o.Waits = func(context.Context) error { return nil }, func() bool { return false }
 	}
 	s := &Sink{Options: o}
 	data, err := os.ReadFile(o.State)
@@ -104,8 +110,12 @@ func (s *Sink) kind() string {
 	return kind
 }
 
-// windowRecords is about how many records are taken before the mark is moved: those of one moment go together.
-const windowRecords = 2_000
+// windowRecords is about how many records are taken before the mark is moved: those of one moment go together. settleRecords is how many may wait for a receiver that
+// says later that it has taken them; they are not in memory, but sent again when it does not.
+const (
+	windowRecords = 2_000
+	settleRecords = 100_000
+)
 
 // Pass sends what came in before it.
 func (s *Sink) Pass(ctx context.Context) error {
@@ -113,32 +123,49 @@ func (s *Sink) Pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for s.mark.Until.Before(seal) {
+	for at, sent := s.mark.Until, int64(0); at.Before(seal); {
 		if err := s.gap(ctx); err != nil {
 			return err
 		}
-		to, rows, err := store.Window(ctx, s.Store.DB(), s.mark.Until, seal, windowRecords)
+		to, rows, err := store.Window(ctx, s.Store.DB(), at, seal, windowRecords)
 		if err != nil {
 			return err
 		}
 		if rows > 0 {
-			if err := s.window(ctx, to); err != nil {
+			if err := s.window(ctx, at, to); err != nil {
 				return err
 			}
 		}
-		s.mark.Until = to
-		if rows > 0 {
-			if err := s.save(); err != nil {
-				return err
-			}
+		at, sent = to, sent+rows
+		if s.Waits() && sent < settleRecords && at.Before(seal) {
+			continue
 		}
-		s.Store.Release(s.Name, to)
+		if err := s.settle(ctx, at, sent); err != nil {
+			return err
+		}
+		sent = 0
 	}
 	return nil
 }
 
-// window sends the records that came in up to a moment.
-func (s *Sink) window(ctx context.Context, to time.Time) error {
+// settle moves the mark to a moment, when the receiver has taken what was sent.
+func (s *Sink) settle(ctx context.Context, to time.Time, sent int64) error {
+	if err := s.Settle(ctx); err != nil {
+		return err
+	}
+	s.mark.Until = to
+	if sent > 0 {
+		if err := s.save(); err != nil {
+			return err
+		}
+		s.Metrics.sent.WithLabelValues(s.kind()).Add(float64(sent))
+	}
+	s.Store.Release(s.Name, to)
+	return nil
+}
+
+// window sends the records that came in after a moment, up to another one.
+func (s *Sink) window(ctx context.Context, from, to time.Time) error {
 	batch := make([]record.Record, 0, s.Batch)
 	send := func() error {
 		if len(batch) == 0 {
@@ -147,11 +174,10 @@ func (s *Sink) window(ctx context.Context, to time.Time) error {
 		if err := s.Send(ctx, batch); err != nil {
 			return err
 		}
-		s.Metrics.sent.WithLabelValues(s.kind()).Add(float64(len(batch)))
 		batch = batch[:0]
 		return nil
 	}
-	err := store.Each(ctx, s.Store.DB(), store.Came{From: s.mark.Until, To: to}, func(r record.Record) error {
+	err := store.Each(ctx, s.Store.DB(), store.Came{From: from, To: to}, func(r record.Record) error {
 		if batch = append(batch, r); len(batch) < s.Batch {
 			return nil
 		}
@@ -175,6 +201,9 @@ func (s *Sink) gap(ctx context.Context) error {
 		Reason: "deleted for their age before the receiver had taken them",
 	}
 	if err := s.Send(ctx, []record.Record{r}); err != nil {
+		return err
+	}
+	if err := s.Settle(ctx); err != nil {
 		return err
 	}
 	s.told, s.mark.Gaps = missed, r.Seq

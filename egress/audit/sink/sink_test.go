@@ -113,6 +113,57 @@ func TestAtLeastOnce(t *testing.T) {
 	}
 }
 
+// TestTakenLater: of a receiver that says later whether it has what it was sent, what it lost is sent again, and the mark waits.
+func TestTakenLater(t *testing.T) {
+	dir, r := t.TempDir(), rand.New(rand.NewPCG(5, 6))
+	s := open(t, dir, store.Options{})
+	var waiting []string
+	took, failures := map[string]int{}, 0
+	start := func() *Sink {
+		k, err := New(Options{Name: name, Store: s, State: filepath.Join(dir, "mark"), Batch: 20, Send: func(_ context.Context, batch []record.Record) error {
+			if r.IntN(20) == 0 {
+				return errors.New("refused")
+			}
+			for i := range batch {
+				waiting = append(waiting, id(&batch[i]))
+			}
+			return nil
+		}, Waits: func() bool { return len(waiting) > 0 }, Settle: func(context.Context) error {
+			lost := waiting
+			waiting = nil
+			if len(lost) > 0 && r.IntN(3) == 0 {
+				return errors.New("it crashed")
+			}
+			for _, id := range lost {
+				took[id]++
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	k := start()
+	for i := range 20 {
+		if err := s.Store(t.Context(), records(1, 100*i, 100)); err != nil {
+			t.Fatal(err)
+		}
+		for k.Pass(t.Context()) != nil {
+			if failures++; failures%3 == 0 {
+				k, waiting = start(), nil // both were killed
+			}
+		}
+	}
+	if len(took) != 2000 || failures == 0 {
+		t.Errorf("%d of 2000 records, %d failures", len(took), failures)
+	}
+	took = map[string]int{}
+	if err := start().Pass(t.Context()); err != nil || len(took) != 0 {
+		t.Errorf("what was taken was sent again: %d, %v", len(took), err)
+	}
+}
+
 // TestGap: records that were deleted before they were sent are told as a gap, once, in their number.
 func TestGap(t *testing.T) {
 	now := time.Now()

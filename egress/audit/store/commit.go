@@ -67,26 +67,21 @@ func (s *Store) append(batches [][]record.Record, now time.Time) error {
 	}
 	for _, batch := range batches {
 		for i := range batch {
-			r, begun := &batch[i], len(numbers)
-			for _, d := range s.dictionaries {
-				if id, some := d.number(r); some {
-					numbers = append(numbers, id)
-				}
-			}
-			if len(numbers)-begun == len(parts) {
+			r, all := &batch[i], false
+			if numbers, all = s.number(numbers, r); all {
 				numbered = append(numbered, r)
 			} else {
-				numbers, whole = numbers[:begun], append(whole, r)
+				whole = append(whole, r)
 			}
 		}
 	}
 	r := row{ingested: now}
-	err := s.writer.Append(rowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
+	err := s.writer.Append(RowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
 		r.Record, r.parts = numbered[i], numbers[i*len(parts):][:len(parts)]
 		s.layout.put(&r, columns, at)
 	})
 	if err == nil && len(whole) > 0 {
-		err = s.writer.Append(wholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
+		err = s.writer.Append(WholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
 			r.Record = whole[i]
 			s.wholes.put(&r, columns, at)
 		})
@@ -97,6 +92,22 @@ func (s *Store) append(batches [][]record.Record, now time.Time) error {
 		}
 	}
 	return err
+}
+
+// number appends the numbers of a record's parts; where one of them finds no room it appends none, and gives none.
+func (s *Store) number(numbers []uint64, r *record.Record) (with []uint64, all bool) {
+	begun := len(numbers)
+	for i, d := range s.dictionaries {
+		id, some := d.number(r)
+		if !some {
+			for _, before := range s.dictionaries[:i] {
+				before.takeBack()
+			}
+			return numbers[:begun], false
+		}
+		numbers = append(numbers, id)
+	}
+	return numbers, true
 }
 
 // moment is when records come in that are stored now: later than all that there are, also when the clock was put back.

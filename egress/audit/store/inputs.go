@@ -92,22 +92,22 @@ func object(name string) inputColumn {
 // total is a sum that stays within its column, whatever proxies claim.
 func total(name string) string { return schema.Total(name, "") }
 
-// chosen are records that are added up: by a condition on what rowsTable has, with its parameters, and by one on all columns.
+// chosen are records that are added up: by a condition on what RowsTable has, with its parameters, and by one on all columns.
 type chosen struct {
 	came, fits string
 	args       []any // of came
 }
 
-// perRecord are the columns that tell rows apart by what rowsTable has.
+// perRecord are the columns that tell rows apart by what RowsTable has.
 var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
 
 // addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
 // texts compared. Where there are whole records among them, which have no such numbers, texts are compared of all.
 func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
-	kept, err := hasTable(ctx, db, wholeTable) // what is read of the lake is one relation
+	kept, err := hasTable(ctx, db, WholeTable) // what is read of the lake is one relation
 	whole := !kept
 	if err == nil && kept {
-		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+wholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole)
+		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+WholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole)
 	}
 	if err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) 
 	for _, p := range parts {
 		first = append(first, p.id)
 	}
-	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + rowsTable + " WHERE " + of.came + " GROUP BY ALL)" + joinParts() +
+	return "SELECT " + strings.Join(then, ", ") + " FROM (SELECT " + strings.Join(first, ", ") + " FROM " + RowsTable + " WHERE " + of.came + " GROUP BY ALL)" + join(parts) +
 		" WHERE " + of.fits + " GROUP BY ALL", nil
 }
 

@@ -104,11 +104,11 @@ func steps(version int, earlier bool) (out []string) {
 	case version < inParts && earlier:
 		out = append(out, addColumns(version, func(string) []string { return []string{Table} })...)
 	case version == inParts && earlier:
-		out = append(out, "ALTER TABLE "+Table+" RENAME TO "+wholeTable)
+		out = append(out, "ALTER TABLE "+Table+" RENAME TO "+WholeTable)
 	case version == inParts:
 		out = append(out, createWhole())
 	case version > inParts:
-		out = append(out, addColumns(version-1, func(column string) []string { return []string{homeOf(column), wholeTable} })...)
+		out = append(out, addColumns(version-1, func(column string) []string { return []string{homeOf(column), WholeTable} })...)
 	}
 	if version == inParts {
 		out = append(out, createParts()...)

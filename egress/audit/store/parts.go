@@ -14,18 +14,18 @@ const Table = "records"
 // Arrivals is a view of when records were (time), and when they came in (ingested): for who asks nothing else about them.
 const Arrivals = "record_arrivals"
 
-// What Table is made of. rowsTable has a row for each record: what differs from record to record, and the numbers of its parts. wholeTable has records
+// What Table is made of. RowsTable has a row for each record: what differs from record to record, and the numbers of its parts. WholeTable has records
 // whose parts were too many to be numbered (dictionary.number), with all columns; in a folder of an older version those that this one wrote, too.
 const (
-	rowsTable  = "record_rows"
-	wholeTable = "record_whole"
+	RowsTable  = "record_rows"
+	WholeTable = "record_whole"
 )
 
 // part is what many records share: who sent them, where to, what became of it. Its table has it once for many of them, under the number (id) by which
-// rowsTable names it, with the moment at which the first of them came in (since). It is there anew for each day: see dictionary.
+// RowsTable names it, with the moment at which the first of them came in (since). It is there anew for each day: see dictionary.
 type part struct {
 	table   string
-	id      string   // in rowsTable
+	id      string   // in RowsTable
 	columns []string // of the schema; sourceAddress
 }
 
@@ -59,7 +59,7 @@ var byName = func() map[string]*schema.Column {
 	return out
 }()
 
-// homeOf is the table of a column of the schema. (That of source's port is rowsTable.)
+// homeOf is the table of a column of the schema. (That of source's port is RowsTable.)
 func homeOf(column string) string {
 	if column == "source" {
 		column = sourceAddress
@@ -69,13 +69,13 @@ func homeOf(column string) string {
 			return p.table
 		}
 	}
-	return rowsTable
+	return RowsTable
 }
 
-// own are the schema's columns that rowsTable has.
+// own are the schema's columns that RowsTable has.
 func own() (out []*schema.Column) {
 	for i := range schema.Columns {
-		if c := &schema.Columns[i]; homeOf(c.Name) == rowsTable {
+		if c := &schema.Columns[i]; homeOf(c.Name) == RowsTable {
 			out = append(out, c)
 		}
 	}
@@ -101,20 +101,12 @@ func createParts() (out []string) {
 	for _, c := range own() {
 		rows = append(rows, c.Name+" "+c.Type)
 	}
-	return append(out, "CREATE TABLE "+rowsTable+" ("+strings.Join(rows, ", ")+")")
-}
-
-// joinParts puts to rows what they name.
-func joinParts() (out string) {
-	for _, p := range parts {
-		out += " JOIN " + p.table + " ON " + p.table + ".id = " + p.id
-	}
-	return out
+	return append(out, "CREATE TABLE "+RowsTable+" ("+strings.Join(rows, ", ")+")")
 }
 
 // createWhole is a statement that makes the table of whole records.
 func createWhole() string {
-	return createTable(wholeTable, append(wholeRecords(), inputColumn{name: ingestedColumn, kind: "TIMESTAMPTZ"}))
+	return createTable(WholeTable, append(wholeRecords(), inputColumn{name: ingestedColumn, kind: "TIMESTAMPTZ"}))
 }
 
 // createViews are statements that make the views.
@@ -122,16 +114,12 @@ func createViews() []string {
 	var list, whole []string
 	for i := range schema.Columns {
 		name := schema.Columns[i].Name
-		column := homeOf(name) + "." + name
-		if name == "source" {
-			column = "CASE WHEN " + sourcePort + " IS NULL THEN " + sourceAddress + " ELSE " + sourceAddress + " || ':' || " + sourcePort + " END AS source"
-		}
-		list, whole = append(list, column), append(whole, name)
+		list, whole = append(list, columnOf(name)), append(whole, name)
 	}
 	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
 	return []string{
-		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + rowsTable + joinParts() + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + wholeTable,
-		"CREATE OR REPLACE VIEW " + Arrivals + " AS SELECT time, " + ingestedColumn + " FROM " + rowsTable + " UNION ALL SELECT time, " + ingestedColumn + " FROM " + wholeTable,
+		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(parts) + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + WholeTable,
+		"CREATE OR REPLACE VIEW " + Arrivals + " AS SELECT time, " + ingestedColumn + " FROM " + RowsTable + " UNION ALL SELECT time, " + ingestedColumn + " FROM " + WholeTable,
 	}
 }
 

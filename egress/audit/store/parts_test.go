@@ -148,15 +148,7 @@ func TestPartsAreShared(t *testing.T) {
 	}
 	wantParts := func(want string) {
 		t.Helper()
-		var got []string
-		for _, p := range parts {
-			var rows int
-			if err := s.DB().QueryRow("SELECT count(*) FROM " + p.table).Scan(&rows); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, fmt.Sprint(rows))
-		}
-		if strings.Join(got, " ") != want {
+		if got := partRows(t, s); got != want {
 			t.Errorf("parts are there %s times, want %s", got, want)
 		}
 	}
@@ -216,6 +208,76 @@ func TestTooManyParts(t *testing.T) {
 	if got := counts(); got != "25 86 15" {
 		t.Errorf("a day later: rows, whole ones and targets: %s", got)
 	}
+}
+
+// TestPartsHaveNoOthers: of a record that is stored whole, since one of its parts finds no room, no other part has a row.
+func TestPartsHaveNoOthers(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	put(t, s, recs(1, 3)...)
+	last := s.dictionaries[len(s.dictionaries)-1]
+	last.bytes = maxKeys + 1
+	before := partRows(t, s)
+	made := recs(4, 6)
+	for i := range made {
+		made[i].Proxy, made[i].Workload.Name, made[i].Host, made[i].Method = fmt.Sprint("p", i), fmt.Sprint("w", i), fmt.Sprint("h", i), fmt.Sprint("M", i)
+	}
+	put(t, s, made...)
+	if got := partRows(t, s); got != before {
+		t.Errorf("parts have %s rows, %s before", got, before)
+	}
+	last.bytes = 0
+	for i := range made {
+		made[i].Seq += 10
+	}
+	put(t, s, made...)
+	if diff := cmp.Diff(9, len(all(t, s.DB()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestShares: a namespace that uses up what is for everybody leaves others their shares, and no more than that is used.
+func TestShares(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	targets := s.dictionaries[2]
+	targets.begin(s.moment())
+	fill := func(namespace string) (n int) {
+		for i := range 1_000_000 {
+			r := record.Record{Workload: record.Workload{Namespace: namespace}, Host: fmt.Sprintf("%s-%d-%0200d.test", namespace, i, 0)}
+			if _, some := targets.number(&r); !some {
+				return n
+			}
+			n++
+		}
+		return n
+	}
+	first, second := fill("greedy"), fill("modest")
+	if first < 20_000 || first > 40_000 || second < 500 || second > 1_500 {
+		t.Errorf("the first one has %d, the second one %d", first, second)
+	}
+	for i := range 100 {
+		fill(fmt.Sprint("ns-", i))
+	}
+	if targets.bytes > maxKeys+1024 || fill("late") != 0 {
+		t.Errorf("%d bytes", targets.bytes)
+	}
+	targets.end(false)
+	if targets.bytes != 0 || len(targets.ids) != 0 || targets.used["greedy"] != 0 {
+		t.Errorf("%d bytes, %d numbers after a transaction that failed", targets.bytes, len(targets.ids))
+	}
+}
+
+// partRows is how many rows the parts' tables have.
+func partRows(t *testing.T, s *Store) string {
+	t.Helper()
+	var out []string
+	for _, p := range parts {
+		var rows int
+		if err := s.DB().QueryRow("SELECT count(*) FROM " + p.table).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(rows))
+	}
+	return strings.Join(out, " ")
 }
 
 // TestEarlierRecordsGo: those that an older version wrote are deleted by their age like others.

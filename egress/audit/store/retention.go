@@ -47,7 +47,7 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 
 // deleteRecords deletes those for which a condition holds, and what only they named.
 func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any) (deleted int64, err error) {
-	for _, table := range []string{rowsTable, wholeTable} {
+	for _, table := range []string{RowsTable, WholeTable} {
 		result, err := conn.ExecContext(ctx, "DELETE FROM "+table+where, args...) //nolint:gosec // G202: tables and conditions are ours, and what is chosen by is in args
 		if err != nil {
 			return 0, err

@@ -36,12 +36,12 @@ func ScanRecord(rows *sql.Rows) (r record.Record, err error) {
 	return r, nil
 }
 
-// row is what is put into a row of rowsTable, of a part's table, or of wholeTable.
+// row is what is put into a row of RowsTable, of a part's table, or of WholeTable.
 type row struct {
 	*record.Record
 	ingested time.Time
 	id       uint64   // of the part, in its table
-	parts    []uint64 // in rowsTable
+	parts    []uint64 // in RowsTable
 }
 
 // place puts one value of a row.
@@ -90,7 +90,7 @@ func layoutOf(ctx context.Context, db interface {
 func columnsOf(table string) map[string]place {
 	out := map[string]place{}
 	for i := range schema.Columns {
-		if c := &schema.Columns[i]; table == wholeTable || c.Name != "source" && homeOf(c.Name) == table {
+		if c := &schema.Columns[i]; table == WholeTable || c.Name != "source" && homeOf(c.Name) == table {
 			out[c.Name] = func(r *row, to *duck.Vector, at int) { c.Put(r.Record, to, at) }
 		}
 	}
@@ -102,9 +102,9 @@ func columnsOf(table string) map[string]place {
 		}
 	}
 	switch table {
-	case wholeTable:
+	case WholeTable:
 		out[ingestedColumn] = came
-	case rowsTable:
+	case RowsTable:
 		out[ingestedColumn] = came
 		out[sourcePort] = func(r *row, to *duck.Vector, at int) {
 			if _, port, some := splitSource(r.Source); some {

@@ -23,8 +23,8 @@ type Store struct {
 	writer  *duck.Writer // of the writer's goroutine
 	options Options
 	log     *slog.Logger
-	layout  layout // of rowsTable
-	wholes  layout // of wholeTable
+	layout  layout // of RowsTable
+	wholes  layout // of WholeTable
 	seen    *seen  // of the writer's goroutine
 	// dictionaries are those of parts, in their order; of the writer's goroutine.
 	dictionaries []*dictionary
@@ -62,11 +62,11 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 	if err := migrate(ctx, db, o.Now().UTC()); err != nil {
 		return nil, err
 	}
-	columns, err := layoutOf(ctx, db, rowsTable)
+	columns, err := layoutOf(ctx, db, RowsTable)
 	if err != nil {
 		return nil, err
 	}
-	wholes, err := layoutOf(ctx, db, wholeTable)
+	wholes, err := layoutOf(ctx, db, WholeTable)
 	if err != nil {
 		return nil, err
 	}

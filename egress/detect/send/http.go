@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -44,15 +45,24 @@ func (t *to) postBytes(ctx context.Context, below string, raw []byte) error {
 	if err != nil {
 		return err
 	}
+	where := a.URL
+	if below != "" {
+		where = where.JoinPath(below)
+	}
+	_, err = t.exchange(ctx, a, where, raw, func(*http.Client, *http.Request) {})
+	return err
+}
+
+// mostAnswer is how much of an answer is read.
+const mostAnswer = 64 << 10
+
+// exchange sends JSON to a URL of the target, by a client and a request that are prepared, again where that may help, and gives the answer to what was taken.
+func (t *to) exchange(ctx context.Context, a *address, where *url.URL, raw []byte, prepare func(*http.Client, *http.Request)) (answer []byte, err error) {
 	client, err := t.client()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	where := *a.URL
-	if below != "" {
-		where = *where.JoinPath(below)
-	}
-	return t.again(ctx, func() error {
+	err = t.again(ctx, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(raw))
 		if err != nil {
 			return backoff.Permanent(a.secretive(err))
@@ -62,14 +72,21 @@ func (t *to) postBytes(ctx context.Context, below string, raw []byte) error {
 		for name, value := range a.headers {
 			request.Header.Set(name, value)
 		}
+		prepare(client, request)
 		response, err := client.Do(request)
 		if err != nil {
 			return a.secretive(err)
 		}
 		defer response.Body.Close()
-		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
-		return judge(response)
+		if err := judge(response); err != nil {
+			return err
+		}
+		if answer, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer)); err != nil {
+			return fmt.Errorf("its answer broke off: %w", a.secretive(err))
+		}
+		return nil
 	})
+	return answer, err
 }
 
 // judge says whether an answer means that the message was taken, and whether to try again.

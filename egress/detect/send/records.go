@@ -1,7 +1,6 @@
 package send
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,8 @@ var RecordKinds = []string{"ocsf", "splunk", "otlp", "syslog"}
 // Records is a receiver of records, each of which it gets as an OCSF event; metadata.uid tells copies apart.
 type Records struct {
 	*to
-	send func(context.Context, []record.Record) error
+	send  func(context.Context, []record.Record) error
+	later *eventCollector // of a receiver that may say later that it has taken what it was sent; nil of others
 }
 
 // NewRecords makes the receiver of KIND=FILE: ocsf takes a JSON array of events, splunk is Splunk's HTTP Event Collector (its URL ends in
@@ -37,7 +37,10 @@ func NewRecords(target string, o Options) (*Records, error) {
 	r := &Records{to: t}
 	switch t.kind {
 	case "splunk":
-		r.send = r.splunk
+		if r.later, err = newEventCollector(t); err != nil {
+			return nil, err
+		}
+		r.send = r.later.send
 	case "otlp":
 		r.send = r.otlp
 	case "syslog":
@@ -53,9 +56,20 @@ func NewRecords(target string, o Options) (*Records, error) {
 	return r, nil
 }
 
-// Send is nil when the other side has taken all of them.
+// Send is nil when the other side has taken all of them, or says later, to Settle, whether it did.
 func (r *Records) Send(ctx context.Context, records []record.Record) error {
 	return r.send(ctx, records)
+}
+
+// Waits says whether something was sent that the other side has not said yet to have taken.
+func (r *Records) Waits() bool { return r.later != nil && r.later.waits() }
+
+// Settle is nil when the other side has taken all that was sent since it was called last. Otherwise it all has to be sent again.
+func (r *Records) Settle(ctx context.Context) error {
+	if r.later == nil {
+		return nil
+	}
+	return r.later.settle(ctx)
 }
 
 func (r *Records) ocsf(ctx context.Context, records []record.Record) error {
@@ -64,24 +78,6 @@ func (r *Records) ocsf(ctx context.Context, records []record.Record) error {
 		events[i] = ocsf.FromRecord(records[i])
 	}
 	return r.post(ctx, "", events)
-}
-
-// splunk writes events one after the other, as the collector takes them.
-func (r *Records) splunk(ctx context.Context, records []record.Record) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	for i := range records {
-		err := enc.Encode(struct {
-			Time       float64    `json:"time"` // seconds
-			Source     string     `json:"source"`
-			Sourcetype string     `json:"sourcetype"`
-			Event      ocsf.Event `json:"event"`
-		}{float64(records[i].Time.UnixMilli()) / 1000, "sallyport", "ocsf", ocsf.FromRecord(records[i])})
-		if err != nil {
-			return err
-		}
-	}
-	return r.postBytes(ctx, "", b.Bytes())
 }
 
 func (r *Records) otlp(ctx context.Context, records []record.Record) error {

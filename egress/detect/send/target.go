@@ -35,6 +35,7 @@ type Options struct {
 	Now     func() time.Time
 	Timeout time.Duration // of one try; default 10 s
 	Pause   time.Duration // before the second try, more before later ones; default 1 s
+	Settle  time.Duration // for which a receiver of records may have them without saying that it has taken them; default 5 min
 }
 
 // tries is how often one Send tries at most.
@@ -82,6 +83,9 @@ func newTo(target string, known []string, o Options) (*to, error) {
 	}
 	if o.Pause <= 0 {
 		o.Pause = time.Second
+	}
+	if o.Settle <= 0 {
+		o.Settle = 5 * time.Minute
 	}
 	t := &to{kind: kind, file: file, options: o}
 	if _, err := t.read(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/actions"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/egress/audit/pair"
+	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
 	"github.com/sallyport/sallyport/egress/console"
@@ -37,6 +38,8 @@ type Options struct {
 	// Config and Found are the console's, see console.Options.
 	Config func(context.Context) (*console.Config, error)
 	Found  func() *detect.Report
+	// Presence has the proxies that controllers say are connected; nil for one of the server's own.
+	Presence *presence.Register
 	// Door is the console for those who log in; nil for none.
 	Door *Door
 	// Beside, if set, runs beside the server until ctx ends. An error of it ends the server.
@@ -66,6 +69,19 @@ type Pair struct {
 	Linked   func(*pair.Link)    // called before anything is served
 }
 
+// tellWithin is how long the other server may take to be told which proxies are connected.
+const tellWithin = 5 * time.Second
+
+// tell tells the other server what a controller told this one: each controller is connected to one of the two. One that is away is told the next time.
+func (p *Pair) tell(ctx context.Context, controller string, proxies []presence.Proxy) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	_ = presence.Tell(ctx, p.Conn, controller, proxies)
+}
+
 // Door is a way to the console's pages for those who log in. Its connections are encrypted.
 type Door struct {
 	Listener net.Listener
@@ -82,6 +98,9 @@ const grace = 3 * time.Second
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Presence == nil {
+		o.Presence = presence.New(nil)
 	}
 	dir := filepath.Join(o.Data, query.StoreName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -119,6 +138,7 @@ func paired(ctx context.Context, s *store.Store, o Options, serve func(context.C
 	}
 	rpc := newServer(o.Pair.Server)
 	link.Register(rpc)
+	presence.NewService(o.Presence, nil).Register(rpc)
 	group, ctx := errgroup.WithContext(ctx)
 	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error { return rpc.Serve(o.Pair.Listener) })
@@ -175,7 +195,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options, link *pai
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	pages := console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Logger: o.Logger}
+	pages := console.Options{DB: s.DB(), Config: o.Config, Decisions: filepath.Join(o.Data, "review"), Found: o.Found, Connected: o.Presence.Connected, Logger: o.Logger}
 	acts := actions.New(sink, time.Now())
 	if link != nil {
 		pages.Notice = notice(link)
@@ -199,7 +219,7 @@ func serve(ctx context.Context, s *store.Store, dir string, o Options, link *pai
 		group.Go(func() error { return o.Beside(ctx, s) })
 	}
 	for _, port := range ports {
-		rpc := port.server(s, sink, acts, o.Logger)
+		rpc := port.server(s, sink, acts, o)
 		group.Go(func() error {
 			l, err := port.Listen()
 			if err != nil {
@@ -253,13 +273,15 @@ func newServer(options []grpc.ServerOption) *grpc.Server {
 	}, options...)...)
 }
 
-func (p Port) server(s *store.Store, sink ingest.Sink, acts *actions.Log, log *slog.Logger) *grpc.Server {
+func (p Port) server(s *store.Store, sink ingest.Sink, acts *actions.Log, o Options) *grpc.Server {
 	rpc := newServer(p.Options)
 	if p.Records {
-		ingest.NewServer(sink, nil, log).Register(rpc)
+		ingest.NewServer(sink, nil, o.Logger).Register(rpc)
 		query.NewRecent(s).Register(rpc)
+		presence.NewService(o.Presence, o.Pair.tell).Register(rpc)
 	}
 	if p.Questions {
+		presence.NewAnswers(o.Presence).Register(rpc)
 		query.NewService(s).Register(rpc)
 		query.NewActionsService(acts).Register(rpc)
 	}

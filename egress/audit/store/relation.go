@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/schema"
+)
+
+// Relation is Table with some of its columns and no others. It joins the parts alone that have them, where the view joins all of them whatever is asked for. It is
+// for databases of a store, and not for what is read of a lake.
+func Relation(columns ...string) string {
+	list := make([]string, len(columns))
+	for i, name := range columns {
+		list[i] = columnOf(name)
+	}
+	return "(SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(partsOf(columns)) + " UNION ALL SELECT " + strings.Join(columns, ", ") + " FROM " + WholeTable + ")"
+}
+
+// Few is Table, for those few records for which a condition on some columns holds: they are found first, and what they name is joined to them then, where otherwise the parts of all records would
+// be made ready for it. The condition's parameters come twice.
+func Few(columns []string, condition string) string {
+	names := make([]string, 0, len(schema.Columns)+1)
+	for i := range schema.Columns {
+		names = append(names, schema.Columns[i].Name)
+	}
+	names = append(names, ingestedColumn)
+	list, asked, rows := make([]string, len(names)), []string{RowsTable + ".*"}, []string{ingestedColumn, sourcePort}
+	for i, name := range names {
+		list[i] = columnOf(name)
+		if home := homeOf(name); home == RowsTable && name != ingestedColumn {
+			rows = append(rows, name)
+		} else if home != RowsTable && slices.Contains(columns, name) {
+			asked = append(asked, list[i])
+		}
+	}
+	for _, p := range parts {
+		rows = append(rows, p.id)
+	}
+	return "(WITH found AS MATERIALIZED (SELECT " + strings.Join(rows, ", ") + " FROM (SELECT " + strings.Join(asked, ", ") + " FROM " + RowsTable + join(partsOf(columns)) + ") WHERE " + condition + ")" +
+		" SELECT " + strings.Join(list, ", ") + " FROM found AS " + RowsTable + join(parts) + " UNION ALL SELECT " + strings.Join(names, ", ") + " FROM " + WholeTable + " WHERE " + condition + ")"
+}
+
+// sums are columns of Added that are no columns of records, or sums of them.
+const sums = "began, first, last, records, lost, bytes_sent, bytes_received, " + ingestedColumn
+
+// Added is a relation of records that have some columns in common, added up: it has these columns, and began, first and last, which are times; records, which is how
+// many they are; and lost, bytes_sent, bytes_received and ingested. Those that name the same parts are one row, which is found by the numbers of these, so that texts are
+// read once for many records; where a column differs from record to record, each is a row. Which records it has say conditions on time and ingested, of which no two hold for one.
+// A row is never on both sides of a multiple of grain, if that is not 0; began is the time of its first record.
+func Added(columns []string, grain time.Duration, came ...string) string {
+	columns = withoutSums(columns)
+	if slices.ContainsFunc(columns, func(c string) bool { return c == "source" || homeOf(c) == RowsTable }) {
+		return OneByOne(columns, came...)
+	}
+	named := strings.Join(append(slices.Clone(columns), sums), ", ")
+	needed := partsOf(columns)
+	var by []string
+	for _, p := range needed {
+		by = append(by, p.id)
+	}
+	rows := allOf("SELECT "+strings.Join(append(slices.Clone(by), "time", "lost", "bytes_sent", "bytes_received", ingestedColumn), ", ")+" FROM "+RowsTable, came)
+	if grain = min(grain, 24*time.Hour); grain > 0 { // multiples of more than a day are also some of a day
+		by = append(by, fmt.Sprintf("epoch_us(time) // %d AS slice", grain.Microseconds()))
+	}
+	group := " GROUP BY ALL"
+	if len(by) == 0 {
+		group = " HAVING count(*) > 0" // of nothing there is no row
+	}
+	by = append(by, "min(time) AS began", "min(time) AS first", "max(time) AS last", "count(*)::UBIGINT AS records",
+		total("lost")+" AS lost", total("bytes_sent")+" AS bytes_sent", total("bytes_received")+" AS bytes_received", "max("+ingestedColumn+") AS "+ingestedColumn)
+	return "(SELECT " + named + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rows + group + ")" + join(needed) + " UNION ALL FROM " + allOf("SELECT "+each(columns)+" FROM "+WholeTable, came) + ")"
+}
+
+// OneByOne is Added with a row for each record: for a question about few of them, whose condition DuckDB asks before anything else.
+func OneByOne(columns []string, came ...string) string {
+	columns = withoutSums(columns)
+	return allOf("SELECT "+each(columns)+" FROM "+Relation(append(slices.Clone(columns), "time", "lost", "bytes_sent", "bytes_received", ingestedColumn)...), came)
+}
+
+// each is what Added has of a single record.
+func each(columns []string) string {
+	return strings.Join(append(slices.Clone(columns), "time AS began", "time AS first", "time AS last", "1::UBIGINT AS records", "lost", "bytes_sent", "bytes_received", ingestedColumn), ", ")
+}
+
+// withoutSums are columns that are none of Added's own.
+func withoutSums(columns []string) []string {
+	return slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return slices.Contains(strings.Split(sums, ", "), c) })
+}
+
+// allOf are the rows of a SELECT for which one of some conditions holds, of which no two do. DuckDB leaves out what a condition excludes, and reads all of what two of them
+// have together.
+func allOf(query string, conditions []string) string {
+	list := make([]string, len(conditions))
+	for i, c := range conditions {
+		list[i] = query + " WHERE " + c
+	}
+	return "(" + strings.Join(list, " UNION ALL ") + ")"
+}
+
+// manyPeriods is how many of them become one row at least, where adding up roll-ups by the numbers of their kinds is worth while.
+const manyPeriods = 4
+
+// AddedRollups is RollupsTable, which may be added up where times are not told apart: within multiples of grain, or at all where that is 0. when is a condition on began.
+func AddedRollups(when string, grain time.Duration) string {
+	if 0 < grain && grain < manyPeriods*Period {
+		return "(SELECT * FROM " + RollupsTable + " WHERE " + when + ")"
+	}
+	by := []string{"kind"}
+	if grain = min(grain, 24*time.Hour); grain > 0 {
+		by = append(by, fmt.Sprintf("epoch_us(began) // %d AS slice", grain.Microseconds()))
+	}
+	by = append(by, "min(began) AS began")
+	for _, c := range rollupNumbers {
+		by = append(by, c.merge())
+	}
+	return "(SELECT " + names(rollupColumns) + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rollupRows + " WHERE " + when + " GROUP BY ALL) JOIN " + rollupKinds + " ON id = kind)"
+}
+
+// Reporters is a relation of the proxies of which there are records, each once.
+const Reporters = "(SELECT proxy FROM record_reporters UNION SELECT proxy FROM " + WholeTable + ")"
+
+// columnOf is a column of Table in a SELECT of RowsTable with the part that has it.
+func columnOf(name string) string {
+	switch name {
+	case "source":
+		return "CASE WHEN " + sourcePort + " IS NULL THEN " + sourceAddress + " ELSE " + sourceAddress + " || ':' || " + sourcePort + " END AS source"
+	case ingestedColumn:
+		return name
+	}
+	return homeOf(name) + "." + name
+}
+
+// partsOf are the parts that have columns.
+func partsOf(columns []string) (out []part) {
+	for _, p := range parts {
+		if slices.ContainsFunc(columns, func(c string) bool { return homeOf(c) == p.table }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// join puts to rows what they name.
+func join(of []part) (out string) {
+	for _, p := range of {
+		out += " JOIN " + p.table + " ON " + p.table + ".id = " + p.id
+	}
+	return out
+}
+
+// PartNumber is the column of a part's table by which rows of RowsTable name it.
+const PartNumber = "id"
+
+// PartTables are the tables of parts.
+func PartTables() (out []string) {
+	for _, p := range parts {
+		out = append(out, p.table)
+	}
+	return out
+}
+
+// Without is a SELECT of Table in which the columns of some parts are NULL, and these are not joined: it is for who does not read them.
+func Without(tables []string) string {
+	var list, whole []string
+	kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return slices.Contains(tables, p.table) })
+	for i := range schema.Columns {
+		c := &schema.Columns[i]
+		column := columnOf(c.Name)
+		if slices.Contains(tables, homeOf(c.Name)) {
+			column = "NULL::" + c.Type + " AS " + c.Name
+		}
+		list, whole = append(list, column), append(whole, c.Name)
+	}
+	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(kept) + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + WholeTable
+}
+
+// Rows is how many records a store has that are made of parts; 0 of what is no store.
+func Rows(ctx context.Context, db queryer) (n uint64) {
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM "+RowsTable).Scan(&n); err != nil {
+		return 0 // what is read of a lake has no such table
+	}
+	return n
+}
