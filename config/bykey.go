@@ -42,9 +42,32 @@ func (m *ByKey[V]) Delete(k Key) {
 // Keys goes through the keys, in no order.
 func (m *ByKey[V]) Keys() iter.Seq[Key] {
 	return func(yield func(Key) bool) {
+		for key := range m.All() {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// All goes through the keys and values, in no order.
+func (m *ByKey[V]) All() iter.Seq2[Key, V] {
+	return m.where(func(Kind) bool { return true })
+}
+
+// Of goes through those of a kind, in no order.
+func (m *ByKey[V]) Of(kind Kind) iter.Seq2[Key, V] {
+	return m.where(func(k Kind) bool { return k == kind })
+}
+
+func (m *ByKey[V]) where(counts func(Kind) bool) iter.Seq2[Key, V] {
+	return func(yield func(Key, V) bool) {
 		for g, in := range m.groups {
-			for name := range in {
-				if !yield(Key{Kind: g.kind, Namespace: g.namespace, Name: name, Cluster: g.cluster}) {
+			if !counts(g.kind) {
+				continue
+			}
+			for name, v := range in {
+				if !yield(Key{Kind: g.kind, Namespace: g.namespace, Name: name, Cluster: g.cluster}, v) {
 					return
 				}
 			}

@@ -26,6 +26,14 @@ func TestByKey(t *testing.T) {
 		for key := range m.Keys() {
 			got[key] = m.Get(key)
 		}
+		if all := maps.Collect(m.All()); !maps.Equal(all, got) {
+			t.Fatalf("it has %v, and says %v", got, all)
+		}
+		of := maps.Collect(m.Of(KindService))
+		maps.Copy(of, maps.Collect(m.Of(KindServiceEntry)))
+		if !maps.Equal(of, got) {
+			t.Fatalf("it has %v, and of both kinds %v", got, of)
+		}
 		if !maps.Equal(got, want) || m.Get(k) != want[k] {
 			t.Fatalf("after %d changes it has %v, not %v", i, got, want)
 		}

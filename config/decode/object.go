@@ -132,6 +132,7 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 		return
 	}
 	Stamp(&o)
+	shared.share(&o)
 	r.Objects = append(r.Objects, o)
 }
 

@@ -112,7 +112,7 @@ func (b *batch) setBackendTLS(was, is *config.Object) {
 	for host, ref := range hosts {
 		policies := make([]*config.Object, 0, len(b.index.gatewayAPI.targets[host]))
 		for key := range b.index.gatewayAPI.targets[host] {
-			policies = append(policies, b.objects[key])
+			policies = append(policies, b.objects.Get(key))
 		}
 		if b.beside[host] = true; len(policies) == 0 {
 			b.secured.Delete(host)
@@ -140,11 +140,11 @@ func (b *batch) turnNamed(changed config.Key) {
 		b.retold[key] = true
 		switch key.Kind {
 		case config.KindBackendTLSPolicy:
-			for _, t := range b.objects[key].Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs {
+			for _, t := range b.objects.Get(key).Spec.(*gatewayv1.BackendTLSPolicySpec).TargetRefs {
 				b.beside[Ref{key.Namespace, string(t.Name)}.Host()] = true
 			}
 		case config.KindListenerSet: // of how many its Gateway says
-			if parent, of := gatewayapi.SetParent(b.objects[key]); of {
+			if parent, of := gatewayapi.SetParent(b.objects.Get(key)); of {
 				b.retold[parent] = true
 			}
 		case config.KindKubeGateway:

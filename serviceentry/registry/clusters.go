@@ -114,7 +114,7 @@ func (s *Snapshot) clusterLocal(host string) bool {
 // without one. Its addresses are those clusters' own, so it has none here.
 func (b *batch) fromRemote(key config.Key) []*Service {
 	for _, cluster := range b.clusters() {
-		o := b.objects[key.In(cluster)]
+		o := b.objects.Get(key.In(cluster))
 		spec := b.of(cluster).services[key.Namespace][key.In(cluster)]
 		if cluster == "" || o == nil || spec == nil || headless(spec) || spec.Spec.ExternalName != "" || b.next.clusterLocal(Ref{key.Namespace, key.Name}.Host()) {
 			continue

@@ -86,10 +86,8 @@ func (b *batch) setGatewayAPI(c config.Change) {
 	switch c.Key.Kind {
 	case config.KindGatewayClass:
 		b.changed.Waypoints = true
-		for key := range b.objects {
-			if key.Kind == config.KindKubeGateway {
-				b.remade[key] = true
-			}
+		for key := range b.objects.Of(config.KindKubeGateway) {
+			b.remade[key] = true
 		}
 	case config.KindReferenceGrant:
 		b.setGrants(c.Key.Namespace)
@@ -162,12 +160,12 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 // relabel looks at Gateways again that ask for namespaces' labels.
 func (b *batch) relabel() {
 	for parent, routes := range b.index.gatewayAPI.parents {
-		if o := b.objects[parent]; o != nil && parent.Kind != config.KindService && gatewayapi.BySelector(o) {
+		if o := b.objects.Get(parent); o != nil && parent.Kind != config.KindService && gatewayapi.BySelector(o) {
 			maps.Copy(b.remade, routes)
 		}
 	}
 	for gateway := range b.next.sets {
-		if o := b.objects[gateway]; o != nil && gatewayapi.BySelector(o) {
+		if o := b.objects.Get(gateway); o != nil && gatewayapi.BySelector(o) {
 			b.remade[gateway] = true
 		}
 	}
@@ -213,7 +211,7 @@ func (b *batch) settleGatewayAPI() {
 
 // fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.
 func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
-	o := b.objects[key]
+	o := b.objects.Get(key)
 	if o == nil {
 		return nil
 	}
@@ -282,7 +280,7 @@ func (b *batch) makeRoute(w world, key config.Key) {
 	is := b.fromRoute(w, key)
 	switch {
 	case is != nil && len(is.Leaves) > 0:
-		b.register(key, b.asEntries(b.objects[key], is.Leaves))
+		b.register(key, b.asEntries(b.objects.Get(key), is.Leaves))
 	case len(b.hostsOf.Get(key)) > 0:
 		b.register(key, nil)
 	}
@@ -297,7 +295,7 @@ func (b *batch) makeRoute(w world, key config.Key) {
 }
 
 func (b *batch) fromRoute(w world, key config.Key) *VirtualService {
-	o := b.objects[key]
+	o := b.objects.Get(key)
 	if o == nil {
 		return nil
 	}

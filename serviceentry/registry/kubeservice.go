@@ -164,7 +164,7 @@ func (b *batch) kubeService(ref Ref) *KubeService {
 	key := config.Key{Kind: config.KindService, Namespace: ref.Namespace, Name: ref.Name}
 	if spec := b.index.services[ref.Namespace][key]; spec != nil {
 		k := &KubeService{Ref: ref, Host: ref.Host(), Selector: spec.Spec.Selector, Ports: kubePorts(spec.Spec.Ports), Outside: outsideOf(spec)}
-		if o := b.objects[key]; o != nil {
+		if o := b.objects.Get(key); o != nil {
 			k.Waypoint = b.useWaypoint(o, k.Selector)
 			k.Ingressed = !k.Waypoint.IsZero() && IngressByWaypoint(o.Labels, b.next.namespaces[o.Namespace])
 			_, k.Untranslated = o.Labels[untranslatedLabel]

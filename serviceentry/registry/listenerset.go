@@ -52,7 +52,7 @@ func (b *batch) remakeParents() {
 		}
 		delete(b.remade, key)
 		b.retold[key] = true
-		if o := b.objects[key]; o != nil {
+		if o := b.objects.Get(key); o != nil {
 			if parent, of := gatewayapi.SetParent(o); of {
 				b.remade[parent] = true
 			}

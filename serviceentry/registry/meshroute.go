@@ -37,7 +37,7 @@ func (b *batch) makeMeshRoute(w gatewayapi.World, key config.Key) {
 		x.of.note(at, key, false)
 	}
 	delete(x.parts, key)
-	o := b.objects[key]
+	o := b.objects.Get(key)
 	if o == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (b *batch) joinMeshRoutes() {
 func (b *batch) join(at ledService) *VirtualService {
 	list := make([]*config.Object, 0, len(b.index.mesh.of[at]))
 	for key := range b.index.mesh.of[at] {
-		list = append(list, b.objects[key])
+		list = append(list, b.objects.Get(key))
 	}
 	if len(list) == 0 {
 		return nil

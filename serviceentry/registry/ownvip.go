@@ -56,8 +56,9 @@ func (m *madeUp) claimOwn(host, ns string, now []*Service, rooted bool) {
 // registered gives a host's registrations.
 func (m *madeUp) settle(registered func(host string) []*Service) (moved, again map[string]bool) {
 	again = map[string]bool{}
-	if moved = m.all.take(); len(moved) > 0 {
-		for ns := range m.apart {
+	moved, turned := m.all.take()
+	for ns := range m.apart { // what it sees is made of its own slots, and of who has those for everybody (see view)
+		if m.own[ns].holdsAny(turned) {
 			again[ns] = true
 		}
 	}
@@ -71,7 +72,8 @@ func (m *madeUp) settle(registered func(host string) []*Service) (moved, again m
 	}
 	for ns := range m.touched {
 		t := m.own[ns]
-		for host := range t.take() {
+		moved, _ := t.take()
+		for host := range moved {
 			m.compare(ns, host)
 			again[ns] = true
 		}

@@ -20,7 +20,7 @@ import (
 
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
-	objects map[config.Key]*config.Object
+	objects config.ByKey[*config.Object]
 	hostsOf config.ByKey[[]string]            // what each object registered
 	leaders map[string]map[config.Key]*leader // of a namespace's ServiceEntries of the mesh: what they lead to pods by
 	index   index
@@ -47,7 +47,6 @@ type Registry struct {
 // New makes an empty registry.
 func New(cfg *mesh.Config) *Registry {
 	return &Registry{
-		objects: map[config.Key]*config.Object{},
 		leaders: map[string]map[config.Key]*leader{},
 		index:   newIndex(),
 		remotes: map[string]*index{},
@@ -124,7 +123,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		b.dirty[p.Key] = true // so may which policies let something out
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.rules)) {
-		b.setRule(config.Change{Key: key, Object: r.objects[key]}) // so may whom a rule is exported to
+		b.setRule(config.Change{Key: key, Object: r.objects.Get(key)}) // so may whom a rule is exported to
 	}
 	for _, key := range slices.Collect(maps.Keys(r.index.virtual.made)) {
 		if !r.index.virtual.made[key].ofGatewayAPI() {
@@ -132,8 +131,8 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 		}
 		b.askedAgain[key] = true
 	}
-	for key, o := range r.objects {
-		if key.Kind == config.KindService && key.Cluster == "" {
+	for key, o := range r.objects.Of(config.KindService) {
+		if key.Cluster == "" {
 			b.setAlias(config.Change{Key: key, Object: o})
 		}
 	}
@@ -224,17 +223,17 @@ func (r *Registry) begin() *batch {
 }
 
 func (b *batch) apply(c config.Change) {
-	old := b.objects[c.Key]
+	old := b.objects.Get(c.Key)
 	switch {
 	case old == nil && c.Object == nil:
 		return
 	case old != nil && c.Object != nil && old.Hash == c.Object.Hash:
-		b.objects[c.Key] = c.Object // only its place in the files can differ
+		b.objects.Put(c.Key, c.Object) // only its place in the files can differ
 		return
 	case c.Object == nil:
-		delete(b.objects, c.Key)
+		b.objects.Delete(c.Key)
 	default:
-		b.objects[c.Key] = c.Object
+		b.objects.Put(c.Key, c.Object)
 	}
 	if c.Key.Cluster != "" {
 		b.applyRemote(c)
@@ -398,7 +397,7 @@ func (b *batch) register(key config.Key, services []*Service) {
 }
 
 func (b *batch) make(key config.Key) []*Service {
-	o := b.objects[key]
+	o := b.objects.Get(key)
 	if o == nil {
 		if key.Kind == config.KindService {
 			return b.fromRemote(key)
@@ -408,7 +407,7 @@ func (b *batch) make(key config.Key) []*Service {
 	switch spec := o.Spec.(type) {
 	case *networking.ServiceEntry:
 		nsGateway := ""
-		if ns := b.objects[config.Key{Kind: config.KindNamespace, Name: o.Namespace}]; ns != nil {
+		if ns := b.objects.Get(config.Key{Kind: config.KindNamespace, Name: o.Namespace}); ns != nil {
 			nsGateway = ns.Annotations[GatewayAnnotation]
 		}
 		services := FromEntry(o, spec, nsGateway, b.next.Mesh)

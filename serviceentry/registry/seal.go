@@ -53,13 +53,16 @@ func (b *batch) final(host string, list []*Service) []*Service {
 	v4, v6 := b.madeUp.all.lookup(host)
 	out := make([]*Service, len(list))
 	for i, s := range list {
-		fresh := *s
+		fresh := s
+		if s.Hash != 0 || !s.External { // readers have it, or leader does
+			fresh = new(*s)
+		}
 		fresh.Ports = ownPorts(s.Ports)
 		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
 		if len(fresh.Addresses) > 0 || !fresh.entry() && !fresh.Elsewhere {
 			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
 		}
-		out[i] = &fresh
+		out[i] = fresh
 	}
 	joinPorts(out)
 	for _, s := range out {

@@ -103,7 +103,7 @@ func (s *Snapshot) AuthenticationsWanting(keys config.Key) (out []config.Key) {
 // setKeys looks again at the RequestAuthentications of the namespace that keys were fetched for.
 func (b *batch) setKeys(c config.Change) {
 	for _, a := range b.next.verifying[c.Key.Namespace] {
-		if o := b.objects[a.Key]; o != nil && slices.ContainsFunc(a.Rules, func(r tokens.Rule) bool { return r.From.Key(a.Key.Namespace) == c.Key }) {
+		if o := b.objects.Get(a.Key); o != nil && slices.ContainsFunc(a.Rules, func(r tokens.Rule) bool { return r.From.Key(a.Key.Namespace) == c.Key }) {
 			b.setTokens(config.Change{Key: a.Key, Object: o})
 		}
 	}
@@ -111,7 +111,7 @@ func (b *batch) setKeys(c config.Change) {
 
 func (b *batch) setTokens(c config.Change) {
 	fetched := func(from tokens.Source) string {
-		if o := b.objects[from.Key(c.Key.Namespace)]; o != nil {
+		if o := b.objects.Get(from.Key(c.Key.Namespace)); o != nil {
 			return o.Spec.(string)
 		}
 		return ""

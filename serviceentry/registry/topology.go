@@ -147,7 +147,7 @@ func (b *batch) topologyNow() *Topology {
 	t := &Topology{networks: map[string]string{}, gateways: map[string][]NetworkGateway{}}
 	names := slices.Sorted(maps.Keys(cfg.Networks))
 	for _, cluster := range b.clusters() {
-		ns := b.objects[config.Key{Kind: config.KindNamespace, Name: b.next.Mesh.RootNamespace}.In(cluster)]
+		ns := b.objects.Get(config.Key{Kind: config.KindNamespace, Name: b.next.Mesh.RootNamespace}.In(cluster))
 		network := ""
 		if ns != nil {
 			network = ns.Labels[label.TopologyNetwork.Name]

@@ -63,10 +63,12 @@ type vips struct {
 	slot  map[string]uint32
 	held  [2]int          // how many slots of each half
 	moved map[string]bool // hosts whose address changed since take was last called
+	// turned are the slots that others had, or nobody, at some time since then.
+	turned map[uint32]bool
 }
 
 func newVIPs() *vips {
-	return &vips{at: map[uint32]claim{}, slot: map[string]uint32{}, moved: map[string]bool{}}
+	return &vips{at: map[uint32]claim{}, slot: map[string]uint32{}, moved: map[string]bool{}, turned: map[uint32]bool{}}
 }
 
 // add gives the claim a slot, moving claims that come after it. It does nothing when their half is full.
@@ -86,7 +88,7 @@ func (v *vips) add(c claim) {
 		if taken && held.before(c) {
 			continue
 		}
-		v.at[at], v.slot[c.host], v.moved[c.host] = c, at, true
+		v.at[at], v.slot[c.host], v.moved[c.host], v.turned[at] = c, at, true, true
 		if !taken {
 			return
 		}
@@ -132,13 +134,24 @@ func (v *vips) free(at uint32) {
 	delete(v.at, at)
 	delete(v.slot, c.host)
 	v.held[c.half()]--
+	v.turned[at] = true
 }
 
-// take gives the hosts whose address changed, and forgets them.
-func (v *vips) take() map[string]bool {
-	moved := v.moved
-	v.moved = map[string]bool{}
-	return moved
+// take gives the hosts whose address changed, and the slots that others have, or may have; and forgets both.
+func (v *vips) take() (moved map[string]bool, turned map[uint32]bool) {
+	moved, turned = v.moved, v.turned
+	v.moved, v.turned = map[string]bool{}, map[uint32]bool{}
+	return moved, turned
+}
+
+// holdsAny says whether somebody has one of these slots.
+func (v *vips) holdsAny(slots map[uint32]bool) bool {
+	for at := range slots {
+		if _, held := v.at[at]; held {
+			return true
+		}
+	}
+	return false
 }
 
 // lookup gives the host's addresses; both are the zero Addr for a host without a claim.

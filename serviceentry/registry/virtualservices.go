@@ -53,7 +53,7 @@ func (b *batch) makeVirtualService(key config.Key) {
 	was := x.made[key]
 	var is *VirtualService
 	var delegates []config.Key
-	if o := b.objects[key]; o != nil {
+	if o := b.objects.Get(key); o != nil {
 		if spec := o.Spec.(*networking.VirtualService); len(spec.Hosts) > 0 {
 			parsed := route.Parse(o, spec)
 			delegates = parsed.Delegates()
@@ -75,7 +75,7 @@ func (b *batch) makeVirtualService(key config.Key) {
 
 // delegate gives the routes of a delegate, if a namespace may use it.
 func (b *batch) delegate(key config.Key, by string) (route.Routes, bool) {
-	o := b.objects[key]
+	o := b.objects.Get(key)
 	if o == nil {
 		return route.Routes{}, false
 	}

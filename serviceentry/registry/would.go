@@ -7,7 +7,7 @@ import "github.com/sallyport/sallyport/config"
 func (r *Registry) Would(changes ...config.Change) *Snapshot {
 	snap, back := r.snap, make([]config.Change, len(changes))
 	for i, c := range changes {
-		back[i] = config.Change{Key: c.Key, Object: r.objects[c.Key]}
+		back[i] = config.Change{Key: c.Key, Object: r.objects.Get(c.Key)}
 	}
 	defer r.Apply(back) // also where what was asked for cannot be tried
 	would, _ := r.Apply(changes)

@@ -18,7 +18,16 @@ const VersionSize = 16
 
 // Version is that of a resource with such a message: 16 hexadecimal digits of its hash.
 func Version(message []byte) string {
-	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, xxhash.Sum64(message)))
+	var text [VersionSize]byte
+	PutVersion(text[:], message)
+	return string(text[:])
+}
+
+// PutVersion writes it into VersionSize bytes.
+func PutVersion(to, message []byte) {
+	var sum [VersionSize / 2]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(message))
+	hex.Encode(to, sum[:])
 }
 
 // bare is how a client says that of compressed resources it needs no versions.

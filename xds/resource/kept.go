@@ -19,7 +19,7 @@ func (p *Packer) Keep(list []*Resource) Packed {
 		return Packed{}
 	}
 	if p.filling == nil {
-		p.filling = &block{}
+		p.filling = &block{plain: p.room[:0]}
 	}
 	b := p.filling
 	at := len(b.plain)
@@ -28,8 +28,8 @@ func (p *Packer) Keep(list []*Resource) Packed {
 	}
 	if len(b.plain) >= packSize {
 		size := len(b.plain)
+		p.room, p.filling = b.plain, nil
 		b.seal()
-		p.filling = nil
 		return Packed{b, uint32(at), uint32(size - at)}
 	}
 	return Packed{b, uint32(at), uint32(len(b.plain) - at)}
@@ -39,7 +39,22 @@ func (p *Packer) Keep(list []*Resource) Packed {
 func (p Packed) Empty() bool { return p.block == nil }
 
 // All are the resources, which lie where they are packed.
-func (p Packed) All() (list []*Resource) { return p.read(p.block, p.bytes(), int(p.at)) }
+func (p Packed) All() []*Resource { return p.where(func(Type) bool { return true }) }
+
+// Of are those of a type, likewise.
+func (p Packed) Of(t Type) []*Resource { return p.where(func(of Type) bool { return of == t }) }
+
+func (p Packed) where(counts func(Type) bool) (list []*Resource) {
+	at := int(p.at)
+	for rest := p.bytes(); len(rest) > 0; {
+		e := entryOf(rest)
+		if counts(e.t) {
+			list = append(list, e.in(p.block, at))
+		}
+		rest, at = rest[1+e.size:], at+1+e.size
+	}
+	return list
+}
 
 // Find is one of them, which lies where it is packed.
 func (p Packed) Find(t Type, name string) (*Resource, bool) {
@@ -47,7 +62,7 @@ func (p Packed) Find(t Type, name string) (*Resource, bool) {
 	for rest := p.bytes(); len(rest) > 0; {
 		e := entryOf(rest)
 		if e.t == t && string(e.name) == name {
-			return p.read(p.block, rest[:1+e.size], at)[0], true
+			return e.in(p.block, at), true
 		}
 		rest, at = rest[1+e.size:], at+1+e.size
 	}
@@ -59,8 +74,8 @@ func (p Packed) Copy() (list []*Resource) {
 	if p.Empty() {
 		return nil
 	}
-	own := &block{plain: slices.Clone(p.bytes())}
-	return p.read(own, own.plain, 0)
+	own := Packed{block: &block{plain: slices.Clone(p.bytes())}, size: p.size}
+	return own.All()
 }
 
 // Walk goes through the types, names and versions until f says false; what it is given must not be kept.
@@ -81,16 +96,9 @@ func (p Packed) bytes() []byte {
 	return p.block.open()[p.at : p.at+p.size]
 }
 
-// read makes resources of bytes that begin there in a block.
-func (p Packed) read(b *block, bytes []byte, at int) (list []*Resource) {
-	for len(bytes) > 0 {
-		e := entryOf(bytes)
-		r := &Resource{Type: e.t, Name: string(e.name), Version: string(e.version)}
-		r.kept.Store(&kept{block: b, at: uint32(at + 1), size: uint32(e.size), value: uint32(e.value), end: uint32(e.end)})
-		list = append(list, r)
-		bytes, at = bytes[1+e.size:], at+1+e.size
-	}
-	return list
+// Messages goes through the types, names and messages; what it gives must not be kept.
+func (p Packed) Messages(f func(t Type, name, message []byte)) {
+	eachEntry(p.bytes(), func(e entry, message []byte) { f(e.t, e.name, message) })
 }
 
 // entry is a resource among packed ones: a byte that says its type, and what sealed wrote.
@@ -99,6 +107,22 @@ type entry struct {
 	size          int // of what sealed wrote
 	name, version []byte
 	value, end    int // where in that the message itself is
+}
+
+// in is the resource, of an entry that begins there in a block.
+func (e entry) in(b *block, at int) *Resource {
+	r := &Resource{Type: e.t, Name: string(e.name), Version: string(e.version)}
+	r.kept.Store(&kept{block: b, at: uint32(at + 1), size: uint32(e.size), value: uint32(e.value), end: uint32(e.end)})
+	return r
+}
+
+// eachEntry goes through entries and their messages.
+func eachEntry(packed []byte, f func(e entry, message []byte)) {
+	for len(packed) > 0 {
+		e := entryOf(packed)
+		f(e, packed[1+e.value:1+e.end])
+		packed = packed[1+e.size:]
+	}
 }
 
 func entryOf(packed []byte) entry {

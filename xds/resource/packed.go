@@ -24,7 +24,8 @@ type block struct {
 	plain []byte // nil where they are compressed
 
 	frame  []byte
-	size   int // of what it holds
+	size   int  // of what it holds
+	bare   bool // entries, without their versions, which compress least and are made of the messages again
 	mu     sync.Mutex
 	opened weak.Pointer[byte] // the first one, for as long as anybody reads any
 }
@@ -41,6 +42,9 @@ func (b *block) open() []byte {
 		return unsafe.Slice(first, b.size) //nolint:gosec // as many as Open gave
 	}
 	whole := compress.Open(b.frame, b.size)
+	if b.bare {
+		eachEntry(whole, func(e entry, message []byte) { compress.PutVersion(e.version, message) })
+	}
 	b.opened = weak.Make(&whole[0])
 	return whole
 }
@@ -55,6 +59,7 @@ type Packer struct {
 	list    []*Resource
 	size    int
 	filling *block // of what is kept by Keep
+	room    []byte // for what is filled next
 }
 
 // Add takes resources that are made one after the other. Keys are left as they are, and what is packed already.
@@ -77,16 +82,20 @@ func (p *Packer) Done() {
 		p.pack()
 	}
 	p.list, p.size = nil, 0
-	if b := p.filling; b != nil && len(b.plain) >= packSize/8 {
-		b.seal()
-	} else if b != nil {
-		b.plain = slices.Clone(b.plain)
+	if b := p.filling; b != nil {
+		p.room, p.filling = b.plain, nil
+		if len(b.plain) >= packSize/8 {
+			b.seal()
+		} else {
+			b.plain = slices.Clone(b.plain)
+		}
 	}
-	p.filling = nil
 }
 
 // seal compresses a block's bytes. Nobody else may have any of them yet.
 func (b *block) seal() {
+	eachEntry(b.plain, func(e entry, _ []byte) { clear(e.version) })
+	b.bare = true
 	b.frame, b.size = compress.Frame(slices.Values([][]byte{b.plain})), len(b.plain)
 	b.plain = nil
 }

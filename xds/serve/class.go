@@ -3,6 +3,7 @@ package serve
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -31,6 +32,7 @@ type class struct {
 	whole   [typeCount]*payload            // everything of a type, while it is asked for
 	since   map[behind]difference          // what streams lack that were sent the same
 	all     [typeCount]*listing            // for state-of-the-world streams, once there is one
+	few     map[string]*payload            // of few resources that streams ask for by name, by these
 	mixed   map[mixture]*resource.Resource // translate.InTransition
 }
 
@@ -87,7 +89,34 @@ func (c *class) note(refs []resource.Ref) {
 		c.changed[r.Type] = c.step
 		c.whole[r.Type], c.all[r.Type] = nil, nil
 	}
-	c.since, c.mixed = nil, nil
+	c.since, c.few, c.mixed = nil, nil, nil
+}
+
+const (
+	// mostFew is of how many resources a payload is kept, for the next stream that is sent the same: those of a change.
+	mostFew = 8
+	// mostKept is how many such payloads are kept.
+	mostKept = 64
+)
+
+// pack packs resources for one stream, once for all that are sent the same between two steps.
+func (c *class) pack(list []*resource.Resource) *payload {
+	if len(list) > mostFew {
+		return pack(list)
+	}
+	var key strings.Builder
+	for _, r := range list {
+		key.WriteString(r.Version + string(rune(r.Type)) + r.Name + "\n")
+	}
+	if p := c.few[key.String()]; p != nil {
+		return p
+	}
+	if c.few == nil || len(c.few) >= mostKept {
+		c.few = map[string]*payload{}
+	}
+	p := pack(list)
+	c.few[key.String()] = p
+	return p
 }
 
 // mixture is what translate.InTransition is made of, by versions.
@@ -176,12 +205,15 @@ func (c *class) compare(names map[string]bool, t resource.Type) (d difference) {
 	return d
 }
 
-func (c *class) remembers(step uint64) bool { return step+uint64(len(c.steps)) >= c.step }
+// follows says whether it is remembered what has changed since a position.
+func (c *class) follows(m position) bool {
+	return m.class == c.id && m.step+uint64(len(c.steps)) >= c.step
+}
 
 // namesSince gives the names of a type that may differ between what a stream has and the current view.
 func (c *class) namesSince(m position, t resource.Type) map[string]bool {
 	names := map[string]bool{}
-	if m.class == c.id && c.remembers(m.step) {
+	if c.follows(m) {
 		for _, refs := range c.steps[uint64(len(c.steps))-(c.step-m.step):] {
 			for _, r := range refs {
 				if r.Type == t {

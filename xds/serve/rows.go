@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/sallyport/sallyport/xds/digest"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
 )
@@ -52,8 +53,11 @@ func (s *stream) rowsToLookAt(w *watch, known map[string]string, asked map[strin
 				look[name] = struct{}{}
 			}
 		}
+		come := s.mayHaveCome(last)
 		for name := range s.absent {
-			look[name] = struct{}{}
+			if come(name) {
+				look[name] = struct{}{}
+			}
 		}
 	}
 	for name := range asked {
@@ -92,6 +96,19 @@ func (s *stream) rowsToLookAt(w *watch, known map[string]string, asked map[strin
 		}
 	}
 	return look, again
+}
+
+// mayHaveCome says of rows that were not there whether they are to be looked for again. By whatever domain a row is asked for, it is in the digest,
+// so that one which comes changes that.
+func (s *stream) mayHaveCome(last position) func(name string) bool {
+	if !s.class.view.Class.Named || !s.class.follows(last) {
+		return func(string) bool { return true }
+	}
+	buckets := s.class.namesSince(last, resource.Digest)
+	return func(name string) bool {
+		table, domain, _ := strings.Cut(name, "/")
+		return len(buckets) > 0 && buckets[digest.BucketName(digest.KeyOf(table, domain).Bucket)]
+	}
 }
 
 // echoes are the names by which a client that asks for all rows knows the answer to that (ondemand.Echo).

@@ -74,6 +74,15 @@ func TestRowsByName(t *testing.T) {
 		t.Errorf("gone: %+v", a)
 	}
 	c.quiet()
+	l.apply(entry("default", "d", "d.test", httpPort))
+	follow(c.take(resource.Digest))
+	c.quiet()
+	l.apply(entry("default", "a", "a.test", httpPort, tlsPort))
+	follow(c.take(resource.Digest))
+	if a := c.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"443/a.test", "80/a.test"}) || len(a.removed) > 0 {
+		t.Errorf("back, by its name and its address: %+v", a)
+	}
+	c.quiet()
 }
 
 // TestPatternsRowsByName: with a pattern's row come those below it, also later.

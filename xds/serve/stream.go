@@ -317,7 +317,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	slices.Sort(resp.removed)
 	if len(list) > 0 {
 		slices.SortFunc(list, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
-		resp.payload = pack(slices.Compact(list)) // a row may be asked for by several of its domains
+		resp.payload = s.of(t).pack(slices.Compact(list)) // a row may be asked for by several of its domains
 	}
 }
 

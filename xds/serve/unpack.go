@@ -54,6 +54,7 @@ func (c *Cache) giveBack() {
 		return
 	}
 	c.freed = time.Now()
+	c.translator.Rest()
 	go debug.FreeOSMemory()
 }
 

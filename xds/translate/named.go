@@ -52,9 +52,16 @@ func (e *edit) foundElsewhere(host string, old *part.Part) {
 	}
 }
 
+// mostFresh is how many buckets a view keeps as they are sent, of those that have changed last: all who are sent a change ask for the same ones.
+const mostFresh = 64
+
 // setDigest has the digest say what there is in the view that is being made. In a view over another one it is that one's where no host differs.
 func (e *edit) setDigest() {
-	if !e.next.Class.Named || e.under != nil && e.next.Class.isOverlay() { // the latter has the hosts of the view below
+	switch {
+	case !e.next.Class.Named:
+		return
+	case e.under != nil && e.next.Class.isOverlay(): // it has the hosts of the view below
+		e.total = e.under.sum
 		return
 	}
 	own := e.ownKeys()
@@ -63,10 +70,21 @@ func (e *edit) setDigest() {
 			own[ref.Name] = nil
 		}
 	}
+	e.next.fresh = nil
+	if !e.new && len(own) <= mostFresh {
+		e.next.fresh = make(map[string]*resource.Resource, len(own))
+	}
+	room := 0
+	for _, keys := range own {
+		room += len(keys)
+	}
+	if len(own) > mostFresh {
+		e.room = make([]bucketKey, 0, room)
+	}
 	for name, keys := range own {
 		e.setBucket(name, keys)
 	}
-	if was := e.next.sum; e.sum() != was {
+	if e.total != e.next.sum {
 		e.changes(resource.Ref{Type: resource.Digest, Name: digest.SumName})
 	}
 }
@@ -81,14 +99,24 @@ func (e *edit) ownKeys() map[string][]bucketKey {
 		}
 	}
 	none := func(part.FoundBy) []bucketKey { return nil }
-	for host, old := range e.moved {
-		touch(old.Found(), none)
-		now, _ := e.hosts.Get(host)
-		if !e.hosts.Says(host) {
-			touch(now.Found(), none)
-			continue
+	nearlyAll := e.new && e.under != nil && len(e.moved) > digest.Buckets/4
+	if nearlyAll { // hosts have been in nearly all buckets of the view below: looking would mean to open all that is packed there
+		for name := range e.under.buckets.Keys() {
+			own[name] = nil
 		}
-		touch(now.Found(), func(k part.FoundBy) []bucketKey { return []bucketKey{{k.Value, host}} })
+	}
+	for host, old := range e.moved {
+		now, _ := e.hosts.Get(host)
+		says := e.hosts.Says(host)
+		if !nearlyAll {
+			touch(old.Found(), none)
+		}
+		if !nearlyAll && !says {
+			touch(now.Found(), none)
+		}
+		if says {
+			touch(now.Found(), func(k part.FoundBy) []bucketKey { return []bucketKey{{k.Value, host}} })
+		}
 	}
 	return own
 }
@@ -105,10 +133,11 @@ func (e *edit) setBucket(name string, own []bucketKey) {
 		}
 	}
 	slices.SortFunc(now.keys, compareKeys)
-	now.keys = slices.Clone(slices.Compact(now.keys))
+	now.keys = e.keepKeys(slices.Compact(now.keys))
 	below := e.below(name)
 	seen := slices.DeleteFunc(slices.Clone(below), func(k bucketKey) bool { return e.hosts.Says(k.host) })
-	now.mark = digest.Mark(name, encode(now.keys, seen))
+	body := encode(now.keys, seen)
+	now.mark = digest.Mark(name, body)
 	switch {
 	case e.under != nil && len(now.keys) == 0 && len(seen) == len(below):
 		e.buckets.Follow(name)
@@ -117,12 +146,23 @@ func (e *edit) setBucket(name string, own []bucketKey) {
 	default:
 		e.buckets.Put(name, now)
 	}
-	if e.under == nil {
-		e.total ^= before.marked() ^ now.marked()
+	if before.marked() == now.marked() {
+		return
 	}
-	if before.marked() != now.marked() {
-		e.changes(resource.Ref{Type: resource.Digest, Name: name})
+	e.total ^= before.marked() ^ now.marked()
+	e.changes(resource.Ref{Type: resource.Digest, Name: name})
+	if e.next.fresh != nil && now.mark != 0 {
+		e.next.fresh[name] = resource.SealBytes(resource.Digest, name, body)
 	}
+}
+
+// keepKeys makes room for keys: for those of many buckets in one place, see newPart.
+func (e *edit) keepKeys(keys []bucketKey) []bucketKey {
+	if begin := len(e.room); cap(e.room)-begin >= len(keys) {
+		e.room = append(e.room, keys...)
+		return e.room[begin:len(e.room):len(e.room)]
+	}
+	return slices.Clone(keys)
 }
 
 // below is what is in a bucket of the view below.
@@ -169,20 +209,6 @@ func encode(lists ...[]bucketKey) []byte {
 	return digest.Encode(slices.Compact(values))
 }
 
-// sum is what all buckets add up to.
-func (e *edit) sum() uint64 {
-	if e.under == nil {
-		return e.total
-	}
-	sum := e.under.sum
-	for name := range e.buckets.Layer.Own() {
-		theirs, _ := e.under.buckets.Get(name)
-		now, _ := e.buckets.Get(name)
-		sum ^= theirs.marked() ^ now.marked()
-	}
-	return sum
-}
-
 // digestOf makes a resource of the digest.
 func (v *View) digestOf(name string) (*resource.Resource, bool) {
 	if !v.Class.Named {
@@ -193,6 +219,9 @@ func (v *View) digestOf(name string) (*resource.Resource, bool) {
 	}
 	if b, _ := v.buckets.Get(name); b.marked() == 0 {
 		return nil, false
+	}
+	if r := v.fresh[name]; r != nil {
+		return r, true
 	}
 	return resource.SealBytes(resource.Digest, name, encode(keysIn(v.buckets, v.hosts, name))), true
 }

@@ -1,9 +1,15 @@
 package translate_test
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"testing"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	rows "github.com/sallyport/sallyport/xds/digest"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -55,4 +61,55 @@ func (l *trial) holdDigest(v *translate.View) {
 		})
 		return true
 	})
+}
+
+// TestDigestOfManyOwnHosts: a view that differs from everybody's in many hosts says the same of rows as one that stands alone, as it is made and after changes.
+func TestDigestOfManyOwnHosts(t *testing.T) {
+	const own, others = 1200, 1800
+	cfg := mesh.Default()
+	r := registry.New(&cfg)
+	var all []config.Change
+	for i := range own {
+		all = append(all, entryFor("shop", fmt.Sprintf("own-%d", i), "."))
+	}
+	for i := range others {
+		all = append(all, entryFor("bank", fmt.Sprintf("other-%d", i), "*"))
+	}
+	s, _ := r.Apply(all)
+	common := translate.Class{Fetch: true, Named: true}
+	class := common
+	class.View = s.View("shop")
+	tr := translate.NewTranslator()
+	everybody := tr.Build(s, common)
+	over := tr.BuildOver(everybody, s, class)
+	if over.Alone() {
+		t.Fatal("it stands alone")
+	}
+	digestOf := func(v *translate.View) map[string]string {
+		out := map[string]string{}
+		v.Walk(resource.Digest, func(r *resource.Resource) bool {
+			out[r.Name] = string(r.Value())
+			return true
+		})
+		return out
+	}
+	for i := range 20 {
+		if want := digestOf(translate.NewTranslator().Build(s, class)); !maps.Equal(digestOf(over), want) {
+			t.Fatalf("after %d changes its digest is another than of one that stands alone", i)
+		}
+		ns, to := "shop", "."
+		if i%2 == 0 {
+			ns, to = "bank", "*"
+		}
+		c := entryFor(ns, fmt.Sprintf("%s-%d", map[string]string{"shop": "own", "bank": "new"}[ns], i), to)
+		if i%4 == 3 {
+			c.Object = nil
+		}
+		var changed registry.Changed
+		s, changed = r.Apply([]config.Change{c})
+		tr.Forget(changed)
+		next, refs := tr.Update(everybody, s, changed)
+		over, _ = tr.UpdateOver(over, next, refs, s, changed)
+		everybody = next
+	}
 }

@@ -45,6 +45,7 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		part *part.Part
 	}
 	var differ []share
+	defer t.ofMany()()
 	alike := c.alike(s)
 	for host, list := range s.Hosts() {
 		if alike(host, list) {
@@ -60,7 +61,7 @@ func (t *Translator) BuildOver(common *View, s *registry.Snapshot, c Class) *Vie
 		return t.Build(s, c)
 	}
 	e := newEdit(common.over(c))
-	e.under = common
+	e.new, e.under = true, common
 	for _, d := range differ {
 		e.setHost(d.host, d.part)
 		t.packer.Add(d.part.Loose())

@@ -112,6 +112,7 @@ func (t *Translator) buildOwn(common *View, s *registry.Snapshot, c Class) *View
 	v := common.over(c)
 	v.uses, v.base, v.from = noUses(), nil, nil
 	e := newEdit(v)
+	e.new = true
 	defer t.packer.Done()
 	namespaces := c.OwnTables()
 	for host := range s.Hosts() {

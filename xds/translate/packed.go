@@ -26,7 +26,12 @@ type packing struct {
 	recent *lru.Cache[string, []remembered] // by host: of what was made of late
 	opened *opened
 	same   map[usesKey]*part.Uses
-	whole  bool // nothing is packed: for tests
+	many   bool        // what is made now is of many hosts
+	made   int         // how many parts there are of them
+	room   []part.Part // for these
+	// passing says that they are more than are remembered, one after the other: none of them would still be when the next class begins with the first.
+	passing bool
+	whole   bool // nothing is packed: for tests
 }
 
 // opened are the resources of parts that were asked for of late.
@@ -37,6 +42,8 @@ const (
 	keptRecent = 8 << 10
 	// keptOpened is of how many hosts the resources are kept as they were read: some KiB each.
 	keptOpened = 4 << 10
+	// roomFor is for how many parts room is made at once.
+	roomFor = 128
 	// keptUses is how many different Uses are known again.
 	keptUses = 1 << 10
 )
@@ -110,14 +117,45 @@ func (t *Translator) share(s *registry.Snapshot, c Class, host string, old *part
 	} else {
 		p = p.Pack(host, part.Packing{
 			Packs: func(r *resource.Resource) bool { return types[r.Type] && c.hostOf(r.Type, r.Name) == host },
-			Keep:  t.packer.Keep, Same: t.sameUses, Found: c.Named,
+			Keep:  t.packer.Keep, Same: t.sameUses, Found: c.Named, New: t.newPart,
 		})
 	}
 	if len(known) >= mostRemembered {
 		known = known[1:]
 	}
-	t.recent.Add(host, append(slices.Clip(known), remembered{from: in, set: set, part: p}))
+	if !t.passing {
+		t.recent.Add(host, append(slices.Clip(known), remembered{from: in, set: set, part: p}))
+	}
 	return p
+}
+
+// ofMany says that what is made until the function is called that it gives is of many hosts.
+func (p *packing) ofMany() (done func()) {
+	if p.many {
+		return func() {}
+	}
+	p.many, p.made = true, 0
+	return func() { p.many, p.room = false, nil }
+}
+
+// Rest forgets what is remembered to be quicker: it lies between what memory could be given back around.
+func (t *Translator) Rest() {
+	t.recent.Purge()
+	t.opened.Purge()
+}
+
+// newPart makes room for a part. Those of many hosts lie together, and not each among what else was made for it and is garbage by then, around which memory could
+// not be given back. Where there are few, or what is made of one host later, each lies by itself: a room lasts as long as any part in it.
+func (p *packing) newPart() *part.Part {
+	if p.made++; !p.many || p.made <= roomFor {
+		return &part.Part{}
+	}
+	if len(p.room) == 0 {
+		p.room = make([]part.Part, roomFor)
+	}
+	out := &p.room[0]
+	p.room = p.room[1:]
+	return out
 }
 
 // usesKey is what those Uses are known again by that many hosts have.
@@ -230,8 +268,8 @@ func (v *View) walkPacked(t resource.Type, prefix string, f func(*resource.Resou
 	var list []*resource.Resource
 	v.resources[t].WalkPrefix(prefix, func(_ string, r *resource.Resource) bool { list = append(list, r); return true })
 	v.hosts.Walk(func(_ string, p *part.Part) bool {
-		for _, r := range p.Packed().All() {
-			if r.Type == t && strings.HasPrefix(r.Name, prefix) {
+		for _, r := range p.Packed().Of(t) {
+			if strings.HasPrefix(r.Name, prefix) {
 				list = append(list, r)
 			}
 		}

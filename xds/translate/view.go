@@ -21,8 +21,9 @@ type View struct {
 	hosts     ordered.Layer[*part.Part]                         // each visible host's share
 	packs     packed                                            // which of a host's resources are in its share alone
 	opened    *opened
-	buckets   ordered.Layer[*bucket] // of the digest, of classes that ask for rows by name, by the names of their resources
-	sum       uint64                 // of it
+	buckets   ordered.Layer[*bucket]        // of the digest, of classes that ask for rows by name, by the names of their resources
+	sum       uint64                        // of it
+	fresh     map[string]*resource.Resource // of it what has changed last, see mostFresh
 	uses      uses
 	base      []*resource.Resource
 	from      baseInputs   // of base
@@ -213,8 +214,9 @@ type edit struct {
 
 	// Of what the digest is made: the view below, if there is one, with what has changed in it, and the hosts that have changed, as they were.
 	buckets *ordered.LayerEdit[*bucket]
-	total   uint64
+	total   uint64 // what all buckets add up to
 	under   *View
+	room    []bucketKey // for keys, where many buckets change
 	differ  []resource.Ref
 	moved   map[string]*part.Part
 }
@@ -272,6 +274,9 @@ func (e *edit) setAllHosts(s *registry.Snapshot, t *Translator) {
 // setEach sets the shares of all hosts, and names, that there are.
 func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
 	defer t.packer.Done()
+	defer t.ofMany()()
+	t.passing = s.Len() > keptRecent
+	defer func() { t.passing = false }()
 	for host := range s.Hosts() {
 		p := e.share(s, t, host)
 		e.setHost(host, p)
@@ -355,7 +360,7 @@ func (e *edit) done() *View {
 		e.next.resources[i] = e.sets[i].Done()
 	}
 	e.next.hosts, e.next.uses = e.hosts.Done(), e.uses
-	e.next.buckets, e.next.sum = e.buckets.Done(), e.sum()
+	e.next.buckets, e.next.sum = e.buckets.Done(), e.total
 	return e.next
 }
 

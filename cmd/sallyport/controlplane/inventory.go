@@ -19,7 +19,7 @@ import (
 // labelled, how does an object get on with the others. Its methods may be called at the same time.
 type inventory struct {
 	mu      sync.RWMutex
-	objects map[config.Key]*config.Object
+	objects config.ByKey[*config.Object]
 	at      addresses // of pods
 	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
 	// bundle is to be spread again.
@@ -39,7 +39,7 @@ func (s signal) set() {
 }
 
 func newInventory() *inventory {
-	return &inventory{objects: map[config.Key]*config.Object{}, spread: make(signal, 1)}
+	return &inventory{spread: make(signal, 1)}
 }
 
 // apply takes changes, and gives the labels of the pods, by POD.NAMESPACE, that have others now.
@@ -47,11 +47,11 @@ func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[st
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range changes {
-		old := v.objects[c.Key]
+		old := v.objects.Get(c.Key)
 		if c.Object == nil {
-			delete(v.objects, c.Key)
+			v.objects.Delete(c.Key)
 		} else {
-			v.objects[c.Key] = c.Object
+			v.objects.Put(c.Key, c.Object)
 		}
 		if judgesPolicies(c.Key.Kind) {
 			v.moves.Add(1)
@@ -75,7 +75,7 @@ func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[st
 func (v *inventory) get(k config.Key) *config.Object {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.objects[k]
+	return v.objects.Get(k)
 }
 
 // revision is an object's, "" of none.
@@ -109,10 +109,8 @@ func (v *inventory) namespaceNames() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var out []string
-	for k := range v.objects {
-		if k.Kind == config.KindNamespace {
-			out = append(out, k.Name)
-		}
+	for k := range v.objects.Of(config.KindNamespace) {
+		out = append(out, k.Name)
 	}
 	slices.Sort(out)
 	return out
@@ -124,7 +122,7 @@ func (v *inventory) check(o config.Object, cfg mesh.Config) []admission.Finding 
 	all := []config.Object{o}
 	counts := countsFor(o)
 	v.mu.RLock()
-	for other := range maps.Values(v.objects) {
+	for _, other := range v.objects.All() {
 		if other.Key != o.Key && counts(other) {
 			all = append(all, *other)
 		}

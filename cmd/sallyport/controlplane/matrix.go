@@ -46,7 +46,7 @@ func (p *plane) policyMatrix(w http.ResponseWriter, r *http.Request) {
 func (v *inventory) workloads() (out []*config.Object) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for _, o := range v.objects {
+	for _, o := range v.objects.All() {
 		if matrix.Knows(o.Kind) {
 			out = append(out, o)
 		}

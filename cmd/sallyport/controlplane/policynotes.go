@@ -119,10 +119,8 @@ func (p *plane) notePolicies(found map[config.Key][]admission.Finding) map[confi
 func (v *inventory) policies() (out []*config.Object) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for key, o := range v.objects {
-		if key.Kind == config.KindEgressPolicy {
-			out = append(out, o)
-		}
+	for _, o := range v.objects.Of(config.KindEgressPolicy) {
+		out = append(out, o)
 	}
 	return out
 }
@@ -132,7 +130,7 @@ func (v *inventory) judgePolicies(cfg mesh.Config, now time.Time) map[config.Key
 	var all []config.Object
 	policies := false
 	v.mu.RLock()
-	for key, o := range v.objects {
+	for key, o := range v.objects.All() {
 		if judgesPolicies(key.Kind) {
 			all = append(all, *o)
 			policies = policies || key.Kind == config.KindEgressPolicy

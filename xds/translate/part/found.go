@@ -29,27 +29,36 @@ func (p *Part) Found() Found {
 		return Found{}
 	}
 	if p.found == nil || p.found.forgotten {
-		p.found = findRows(p.All())
+		p.found = p.findRows()
 	}
 	return *p.found
 }
 
-func findRows(list []*resource.Resource) *Found {
+func (p *Part) findRows() *Found {
 	out := &Found{}
-	for _, r := range list {
-		if r.Type != resource.VirtualHost {
-			continue
+	for _, r := range p.Resources {
+		if r.Type == resource.VirtualHost {
+			out.add(r.Name, r.Value())
 		}
-		table, _, _ := strings.Cut(r.Name, "/")
-		digest.Domains(r.Name, r.Value(), func(domain string) {
-			out.Keys = append(out.Keys, FoundBy{digest.KeyOf(table, domain), r.Name})
-			if !isAddress(domain) && !slices.Contains(out.Names, domain) {
-				out.Names = append(out.Names, domain)
-			}
-		})
 	}
+	p.packed.Messages(func(t resource.Type, name, message []byte) {
+		if t == resource.VirtualHost {
+			out.add(string(name), message)
+		}
+	})
 	out.Keys = slices.Clip(out.Keys)
 	return out
+}
+
+// add takes the domains of a row.
+func (f *Found) add(row string, message []byte) {
+	table, _, _ := strings.Cut(row, "/")
+	digest.Domains(row, message, func(domain string) {
+		f.Keys = append(f.Keys, FoundBy{digest.KeyOf(table, domain), row})
+		if !isAddress(domain) && !slices.Contains(f.Names, domain) {
+			f.Names = append(f.Names, domain)
+		}
+	})
 }
 
 func isAddress(domain string) bool {

@@ -16,11 +16,13 @@ type Packing struct {
 	Keep  func([]*resource.Resource) resource.Packed
 	Same  func(*Uses) *Uses // of equal ones always one, as far as it is known
 	Found bool              // rows are found by what else than their names leads to them
+	New   func() *Part      // makes room for a part
 }
 
 // Pack is the part with some of its resources packed, which a view finds by the host's name: a host costs that view little more than their bytes.
 func (p *Part) Pack(host string, how Packing) *Part {
-	out := &Part{Uses: how.Same(p.Uses), sum: p.content()}
+	out := how.New()
+	out.Uses, out.sum = how.Same(p.Uses), p.content()
 	var list []*resource.Resource
 	for _, r := range p.Resources {
 		if how.Packs(r) {
