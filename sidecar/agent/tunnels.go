@@ -98,7 +98,7 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 	for i := range records {
 		if r := &records[i]; exits(r.Reporter) && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
 			if why := l.open.Done(r.Source, r.Time); why != "" {
-				r.Reason = strings.TrimPrefix(r.Reason+"; ended when it was not allowed any more: "+why, "; ")
+				r.Reason = strings.TrimPrefix(r.Reason+"; "+envoylog.EndedReason+why, "; ")
 			}
 		}
 	}

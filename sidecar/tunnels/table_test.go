@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -458,8 +459,17 @@ func TestScope(t *testing.T) {
 	} {
 		s, about := scopeOf(c.change)
 		for host, want := range c.means {
-			if got := about && s.means(&question{host: host, namespace: "shop"}); got != want {
+			p, of := newPlan(), &tunnel{}
+			p.begin(envoylog.Question{Authority: net.JoinHostPort(host, "443"), Peer: "spiffe://cluster.local/ns/shop/sa/app"}, of, time.Now(), time.Now())
+			got := false
+			if about {
+				p.meant(&s, func(q *question) { got = q == of.asked })
+			}
+			if got != want {
 				t.Errorf("%s: %s is meant: %t", name, host, got)
+			}
+			if p.done(of); len(p.questions)+len(p.about)+len(p.due) > 0 {
+				t.Errorf("%s: something is left of %s: %v", name, host, p)
 			}
 		}
 	}
