@@ -23,7 +23,7 @@ import (
 // A request is told of, goes on, and is ended when the table denies it, on its own stream; what cannot be asked about does not go on.
 func TestRequestsUnderWay(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	table := tunnels.New(tunnels.Config{Log: slog.New(slog.DiscardHandler), Most: 10, Ask: func(_ context.Context, q envoylog.Question) (envoylog.Answer, error) {
+	table := tunnels.New(tunnels.Config{Log: slog.New(slog.DiscardHandler), MostRequests: 10, Ask: func(_ context.Context, q envoylog.Question) (envoylog.Answer, error) {
 		return envoylog.Answer{Denied: q.Path == "/denied", Why: "denied by EgressPolicy a/b, rule c"}, nil
 	}})
 	ran := make(chan struct{})

@@ -13,7 +13,7 @@ func (t *Table) UnderWay(of envoylog.Tunnel, cut func(why string) error) (done f
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ns := of.Namespace()
-	if of.Unknown || t.stats.Requests >= t.cfg.Most || t.requests[ns] >= max(t.cfg.Most/2, 1) {
+	if of.Unknown || t.stats.Requests >= t.cfg.MostRequests || t.requests[ns] >= max(t.cfg.MostRequests/2, 1) {
 		t.stats.Refused++
 		return nil, false
 	}

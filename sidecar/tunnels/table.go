@@ -15,7 +15,9 @@ import (
 // Config is what a Table needs.
 type Config struct {
 	Log  *slog.Logger
-	Most int // tunnels that are remembered at a time; those beyond are counted, and go on. Likewise requests, which do not
+	Most int // tunnels that are remembered at a time; those beyond are counted, and go on
+	// MostRequests is how many requests may be under way at a time, and half of it those of one namespace's clients; those beyond do not go on.
+	MostRequests int
 
 	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
 	Ask func(context.Context, envoylog.Question) (envoylog.Answer, error)

@@ -41,7 +41,7 @@ type lab struct {
 func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}}
-		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
+		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, MostRequests: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
