@@ -43,7 +43,7 @@ func askingRule(path, by string) string {
 
 // askingRoute has others asked, by gRPC and by HTTP, who are there and who are not.
 var askingRoute = askingService("shop", "seen", "http", 8082) + askingService("shop", "authz-http", "http", 8083) + askingService("shop", "authz-grpc", "grpc", authorizerGRPC) +
-	askingService("shop", "authz-away", "grpc", authorizerAway) + askingService("bank", "checks", "http", 8083) + `apiVersion: gateway.networking.k8s.io/v1
+	askingService("shop", "authz-away", "grpc", authorizerAway) + askingService("bank", "checks", "http", 8083) + askingService("shop", "authz-hangs", "grpc", 8084) + askingService("shop", "authz-hangs-http", "http", 8084) + `apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: asking, namespace: shop}
 spec:
@@ -59,6 +59,8 @@ spec:
 	askingRule("/named", "protocol: GRPC, backendRef: {name: authz-http, port: 80}, grpc: {}") +
 	askingRule("/missing", "protocol: GRPC, backendRef: {name: missing, port: 80}, grpc: {}") +
 	askingRule("/bank", "protocol: HTTP, backendRef: {name: checks, namespace: bank, port: 80}, http: {path: /check}") +
+	askingRule("/hangs/grpc", "protocol: GRPC, backendRef: {name: authz-hangs, port: 80}, grpc: {}") +
+	askingRule("/hangs/http", "protocol: HTTP, backendRef: {name: authz-hangs-http, port: 80}, http: {path: /check}") +
 	"  - {matches: [{path: {value: /open}}], backendRefs: [{name: seen, port: 80}]}\n"
 
 // askedByRoute: what a rule has asked about goes on where the answer is yes, and nowhere else: not while nobody can be asked, and not to whom nobody lets it ask.
@@ -110,6 +112,7 @@ func (in *ingressScene) askedByRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds("/bank", nil, "", 500)
+	in.askedWhoHangs(t, client)
 	if told := told(); !slices.Contains(told, "POST /check/http/x asked.test") {
 		t.Errorf("the authorizer was told %q", told)
 	}
@@ -124,9 +127,52 @@ func (in *ingressScene) askedByRoute(t *testing.T) {
 	})
 }
 
+// askedWhoHangs: where who is asked takes connections and says nothing, many who ask are answered 403 in time, and nobody else waits.
+func (in *ingressScene) askedWhoHangs(t *testing.T, client http.RoundTripper) {
+	t.Helper()
+	const most, many = 10 * time.Second, 40 // how long a route waits for an answer (docs/adr/0101-routes-that-ask.md)
+	began := time.Now()
+	answers := make(chan error, 2*many)
+	for i := range cap(answers) {
+		go func() {
+			path := []string{"/hangs/grpc", "/hangs/http"}[i%2]
+			status, text, err := in.postWithin(t.Context(), time.Minute, client, "http://asked.test"+path, nil, "")
+			switch took := time.Since(began); {
+			case err == nil && status != http.StatusForbidden:
+				err = fmt.Errorf("%s: %d %q", path, status, text)
+			case err == nil && took < most-time.Second:
+				err = fmt.Errorf("%s is answered after %s: nobody hangs", path, took)
+			}
+			answers <- err
+		}()
+	}
+	others := 0
+	for waiting := cap(answers); waiting > 0; {
+		select {
+		case err := <-answers:
+			if waiting--; err != nil {
+				t.Error(err)
+			}
+		default:
+			if status, text, err := in.postWithin(t.Context(), most, client, "http://asked.test/open", nil, ""); err != nil || status != http.StatusOK {
+				t.Errorf("while somebody waits, another one reads %d %q (%v)", status, text, err)
+			}
+			others++
+		}
+	}
+	t.Logf("%d were answered after %s, and %d others meanwhile", cap(answers), time.Since(began).Round(time.Millisecond), others)
+	if others < cap(answers) {
+		t.Errorf("only %d others were answered meanwhile", others)
+	}
+}
+
 // post sends something, and gives the answer.
 func (in *ingressScene) post(ctx context.Context, by http.RoundTripper, url string, header http.Header, body string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, attackTimeout)
+	return in.postWithin(ctx, attackTimeout, by, url, header, body)
+}
+
+func (in *ingressScene) postWithin(ctx context.Context, within time.Duration, by http.RoundTripper, url string, header http.Header, body string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -176,12 +222,26 @@ func (in *ingressScene) serveAsked(t *testing.T) (told func() []string) {
 	byGRPC := grpc.NewServer()
 	authv3.RegisterAuthorizationServer(byGRPC, &authorizer{})
 	var done sync.WaitGroup
+	hangs := listen(8084)
+	done.Go(func() {
+		var open []net.Conn
+		for {
+			c, err := hangs.Accept()
+			if err != nil {
+				break
+			}
+			open = append(open, c) // nothing is read, and nothing said
+		}
+		for _, c := range open {
+			_ = c.Close()
+		}
+	})
 	for l, serve := range map[net.Listener]func(net.Listener) error{listen(8082): app.Serve, listen(8083): byHTTP.Serve, listen(authorizerGRPC): byGRPC.Serve} {
 		done.Go(func() { _ = serve(l) })
 	}
 	t.Cleanup(func() {
 		byGRPC.Stop()
-		_ = errors.Join(app.Close(), byHTTP.Close())
+		_ = errors.Join(app.Close(), byHTTP.Close(), hangs.Close())
 		done.Wait()
 	})
 	return func() []string {

@@ -52,6 +52,7 @@ func TestOpenConnectionsEnd(t *testing.T) {
 		{"an edit that changes nothing for them", o.unchanged},
 		{"an entry that is taken away", o.unregistered},
 		{"upgrades", o.upgrades},
+		{"requests", o.requests},
 		{"the agent is killed", o.agentKilled},
 		{"a rule's end, without a controller", o.expired},
 	})
@@ -108,6 +109,10 @@ func upgraded(c net.Conn) bool {
 	if err != nil {
 		return false
 	}
+	if strings.Contains(req.URL.Path, "/upload") { // an answer comes when all is there
+		_, err = io.Copy(io.Discard, req.Body)
+		return false
+	}
 	if req.Header.Get("Upgrade") == "" {
 		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 			return false
@@ -150,6 +155,7 @@ type talk struct {
 	in   *bufio.Reader
 	said int
 	hear bool // it hears an answer that goes on
+	send bool // it sends a body that goes on
 }
 
 // open opens one, once it can be.
@@ -224,6 +230,9 @@ func (k *talk) say() error {
 		_, err := k.in.ReadString('\n')
 		return err
 	}
+	if k.send {
+		return k.sendOn()
+	}
 	if _, err := io.WriteString(k.conn, line); err != nil {
 		return err
 	}
@@ -232,6 +241,23 @@ func (k *talk) say() error {
 		err = fmt.Errorf("it said %.20q, and heard %.20q", line, heard)
 	}
 	return err
+}
+
+// sendOn sends some more of a body. There is an error as soon as there is an answer.
+func (k *talk) sendOn() error {
+	if _, err := io.WriteString(k.conn, "5\r\nmore\n\r\n"); err != nil {
+		return err
+	}
+	_ = k.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	first, err := k.in.ReadString('\n')
+	var none net.Error
+	switch {
+	case errors.As(err, &none) && none.Timeout():
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("it is answered %q", first)
 }
 
 // end talks on those that have to go on until all of those have ended that have to, and gives how long that took since.
@@ -376,24 +402,30 @@ func (o *openEnds) upgrades(t *testing.T) {
 	if now := o.ended(t); now != before+2 {
 		t.Errorf("%v were ended, want 2", now-before)
 	}
-	if err := world.Within(o.ctx, time.Minute, func() error {
-		records, err := o.scene.AuditRecords(o.ctx, "--host", "talks.open.test")
-		var reasons []string
-		for _, r := range records {
-			reasons = append(reasons, r.URLPath+" "+r.Reporter+" "+r.Reason)
-			if r.URLPath == "/in/one" && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy default/list") {
-				return nil
-			}
-		}
-		return errors.Join(err, fmt.Errorf("no record says that it was ended, and by what: %q", reasons))
-	}); err != nil {
-		t.Error(err)
-	}
+	o.recordedAsEnded(t, "talks.open.test", "/in/one")
 	since = time.Now()
 	if err := o.scene.Config.Remove("open-talks.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	o.end(t, since, stay[:2], stay[2:])
+}
+
+// recordedAsEnded waits for a record that says of a request that it was ended, and by what.
+func (o *openEnds) recordedAsEnded(t *testing.T, host, path string) {
+	t.Helper()
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		records, err := o.scene.AuditRecords(o.ctx, "--host", host)
+		var reasons []string
+		for _, r := range records {
+			reasons = append(reasons, r.URLPath+" "+r.Reporter+" "+r.Reason)
+			if r.URLPath == path && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy default/list") {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("no record says that %s was ended, and by what: %q", path, reasons))
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 // agentKilled: Envoy ends with its agent, so nothing is open that a new agent does not know of.

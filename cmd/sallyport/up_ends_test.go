@@ -74,7 +74,7 @@ func upEntry(name, host, resolution, ports string) string {
 		name, host, resolution, ports)
 }
 
-// TestUpEndsWhatIsDenied: what goes through CONNECT, and an upgrade, end when an edit or a rule's end denies them, each by itself, though nobody here has a right to
+// TestUpEndsWhatIsDenied: what goes through CONNECT, an upgrade, and an answer that goes on end when an edit or a rule's end denies them, each by itself, though nobody here has a right to
 // end connections. Others go on.
 func TestUpEndsWhatIsDenied(t *testing.T) {
 	programs := upPrograms(t)
@@ -196,13 +196,14 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 		}
 	}
 	stay := []*upTalk{open("tcp", "two.test"), open("tls", "two.test"), open("ws", "two.test")}
-	gone := []*upTalk{open("tcp", "one.test"), open("tls", "one.test"), open("ws", "one.test"), open("tls", "any.wild.test")}
-	goOn(append(gone, stay...))
+	gone := []*upTalk{open("tcp", "one.test"), open("tls", "one.test"), open("ws", "one.test"), open("tls", "any.wild.test"), open("http", "one.test")}
+	told := open("http", "two.test")
+	goOn(append(append(gone, told), stay...))
 	since := time.Now()
 	policy("{hosts: [two.test, '*.two.test'], action: Allow, name: two}")
-	ends(since, gone, stay)
+	ends(since, gone, append(stay, told))
 	upEventually(t, "the records", func() error {
-		for host, want := range map[string]int{"one.test": 2, "web.one.test": 1, "any.wild.test": 1} {
+		for host, want := range map[string]int{"one.test": 2, "web.one.test": 2, "any.wild.test": 1} {
 			out, err := programs.run(t, "audit", "query", "--data", data, "--host", host, "-o", "json")
 			if err != nil || strings.Count(out, "ended when it was not allowed any more: denied by EgressPolicy default/list") != want {
 				return fmt.Errorf("want %d that were ended: %s %w", want, out, err)
@@ -220,9 +221,9 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 	stay = append(stay, open("tcp", "one.test")) // it is in force
 	answer := open("http", "two.test")
 	for time.Now().Before(end.Add(-time.Second)) {
-		goOn(append(stay, answer))
+		goOn(append(stay, answer, told))
 	}
-	ends(end, []*upTalk{answer, stay[0]}, stay[1:])
+	ends(end, []*upTalk{answer, told, stay[0]}, stay[1:]) // one was let through by a rule that did not end, whose place another one took
 	if err := answer.say(); !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("an answer that was cut ends with %v", err)
 	}

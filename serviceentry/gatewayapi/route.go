@@ -111,6 +111,9 @@ func (a Attachment) OfMesh() bool { return a.Service.Name != "" }
 // Attach says where a route counts, for each of its parents that is a Gateway of ours or a Service.
 func (r Route) Attach(w World) (out []Attachment) {
 	unsupported := r.Unsupported()
+	if !unsupported.Is() {
+		unsupported = r.twoSessions(w)
+	}
 	for _, p := range r.Parents {
 		if svc, of := r.ServiceOf(p); of {
 			a := Attachment{Parent: p, Service: svc, Port: uint32(or(p.Port, 0))}
@@ -305,6 +308,20 @@ func (r Route) Unsupported() Problem {
 	default:
 		return Problem{string(gatewayv1.RouteReasonUnsupportedValue), field + ": " + why}
 	}
+}
+
+// twoSessions says which Service keeps its clients with its pods in a way of its own, beside a rule's sessions: the API wants such a route rejected
+// (GEP-1619, "Session Affinity in K8S Services").
+func (r Route) twoSessions(w World) Problem {
+	for i, backends := range route.SessionBackends(r.Object.Spec) {
+		for _, b := range backends {
+			if name := r.BackendOf(b); or(b.Group, "") == "" && or(b.Kind, "Service") == "Service" && w.ByClientIP(name) {
+				return Problem{string(gatewayv1.RouteReasonUnsupportedValue), fmt.Sprintf(
+					"rules[%d].sessionPersistence: Service %s has sessionAffinity: ClientIP, which would keep clients with other pods: set the Service's to None, or remove the rule's", i, name)}
+			}
+		}
+	}
+	return Problem{}
 }
 
 // HasAsked says whether a route has an authorizer asked.

@@ -44,6 +44,8 @@ type World interface {
 	Grants(ns string) []*gatewayv1.ReferenceGrantSpec
 	// Ports are those of a Service; false without one.
 	Ports(types.NamespacedName) ([]Port, bool)
+	// ByClientIP says of a Service that it keeps clients with their pods by their addresses.
+	ByClientIP(types.NamespacedName) bool
 }
 
 // Port is a Service's, with what is spoken there.

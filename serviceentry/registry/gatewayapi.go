@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/named"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // World is how the Gateway API's objects find each other.
@@ -42,6 +43,11 @@ func (w world) Ports(name types.NamespacedName) (out []gatewayapi.Port, there bo
 		out = append(out, gatewayapi.Port{Number: p.Number, Reads: p.Protocol.IsHTTP(), TLS: p.Protocol == TLS, UDP: p.Protocol == UDP})
 	}
 	return out, true
+}
+
+func (w world) ByClientIP(name types.NamespacedName) bool {
+	list, _ := w.hosts(Ref(name).Host())
+	return slices.ContainsFunc(list, func(s *Service) bool { return s.ByClientIP })
 }
 
 // namespaceLabels are those of a namespace, with its own name, as the API server writes it.
@@ -173,6 +179,7 @@ func (b *batch) relabel() {
 
 // settleGatewayAPI makes Gateways again, and then the routes that are for them.
 func (b *batch) settleGatewayAPI() {
+	b.remakeSessions()
 	if len(b.remade) == 0 {
 		return
 	}
@@ -207,6 +214,17 @@ func (b *batch) settleGatewayAPI() {
 		}
 	}
 	b.joinMeshRoutes()
+}
+
+// remakeSessions looks again at routes with sessions whose backends have changed: what those are decides whether the routes count.
+func (b *batch) remakeSessions() {
+	for host := range b.touched {
+		for key := range b.index.gatewayAPI.backed[host] {
+			if o := b.objects[key]; o != nil && route.HasSession(o.Spec) {
+				b.remade[key] = true
+			}
+		}
+	}
 }
 
 // fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.

@@ -25,6 +25,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		TrafficDistribution: prefersOf(o, spec),
 		NodeLocal:           nodeLocal(spec),
 		Selected:            len(spec.Spec.Selector) > 0,
+		ByClientIP:          spec.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
 		ExportTo:            exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}
 	if headless(spec) {

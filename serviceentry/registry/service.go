@@ -140,6 +140,8 @@ type Service struct {
 	Waypoint Ref `json:",omitzero"`
 	// Selected says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
 	Selected bool `json:",omitzero"`
+	// ByClientIP says of a Kubernetes Service that it keeps clients with their pods by their addresses (sessionAffinity), which proxies do not.
+	ByClientIP bool `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
 	Elsewhere bool `json:",omitzero"`
 	// TrafficDistribution is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.

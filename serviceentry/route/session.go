@@ -77,6 +77,30 @@ func unsupportedSession(r *gatewayv1.HTTPRouteRule) (field, why string) {
 	return "", ""
 }
 
+// SessionBackends are the backends of each rule that asks for sessions, by the rule's place; none of others.
+func SessionBackends(spec any) (out [][]gatewayv1.BackendObjectReference) {
+	switch spec := spec.(type) {
+	case *gatewayv1.GRPCRouteSpec:
+		return SessionBackends(asHTTP(spec))
+	case *gatewayv1.HTTPRouteSpec:
+		out = make([][]gatewayv1.BackendObjectReference, len(spec.Rules))
+		for i := range spec.Rules {
+			if spec.Rules[i].SessionPersistence == nil {
+				continue
+			}
+			for _, b := range spec.Rules[i].BackendRefs {
+				out[i] = append(out[i], b.BackendObjectReference)
+			}
+		}
+	}
+	return out
+}
+
+// HasSession says whether a route has a rule that asks for sessions.
+func HasSession(spec any) bool {
+	return slices.ContainsFunc(SessionBackends(spec), func(of []gatewayv1.BackendObjectReference) bool { return len(of) > 0 })
+}
+
 // session is what a rule asks for with requests of a match, beside the name that the rule has for it.
 func (p gatewayParser) session(asked sessionAsked, name string, m *HTTPMatch) *Session {
 	if asked.header {

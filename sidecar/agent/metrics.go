@@ -21,6 +21,7 @@ type collector struct {
 	tunnelsUntracked, tunnelsEnded     *prometheus.Desc
 	tunnelsFailed, tunnelsUnasked      *prometheus.Desc
 	tunnelsEnds                        *prometheus.Desc
+	requests, requestsRefused          *prometheus.Desc
 }
 
 func newCollector(a *agent) *collector {
@@ -45,11 +46,13 @@ func newCollector(a *agent) *collector {
 		refusedHosts: desc("dns_refused_hosts", "Hosts that resolved to addresses that are not public, in the last minute or so."),
 
 		tunnels:          desc("tunnels", "Opaque connections through an egress gateway that are open, and known."),
-		tunnelsDenied:    desc("tunnels_denied", "Those of them that are denied by now, and still open."),
+		tunnelsDenied:    desc("tunnels_denied", "Those of them, and of requests, that are denied by now, and still open."),
 		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many, the kernel did not know them, or nobody can ask about them: they go on after their rule's end."),
-		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections that were ended because they were denied by then."),
+		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections, and requests, that were ended because they were denied by then."),
 		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
 		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer, so that they are asked again, or whose answer rests on headers that nobody knows any more."),
+		requests:         desc("requests_under_way", "Requests through an egress gateway that are under way, and can be ended."),
+		requestsRefused:  desc("requests_refused_total", "Requests that could not go on, because nobody could have ended them: there were too many, or nobody could ask about them."),
 		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
 }
@@ -61,6 +64,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
 		c.refusing, c.envoyDropped, c.refusedHosts,
 		c.tunnels, c.tunnelsDenied, c.tunnelsUntracked, c.tunnelsEnded, c.tunnelsFailed, c.tunnelsUnasked, c.tunnelsEnds,
+		c.requests, c.requestsRefused,
 	} {
 		out <- d
 	}
@@ -89,7 +93,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 
 	if c.agent.tunnels != nil {
 		s := c.agent.tunnels.Stats()
-		put(c.tunnels, prometheus.GaugeValue, float64(s.Open))
+		put(c.tunnels, prometheus.GaugeValue, float64(s.Open-s.Requests))
+		put(c.requests, prometheus.GaugeValue, float64(s.Requests))
+		put(c.requestsRefused, prometheus.CounterValue, float64(s.Refused))
 		put(c.tunnelsDenied, prometheus.GaugeValue, float64(s.Denied))
 		put(c.tunnelsUntracked, prometheus.CounterValue, float64(s.Untracked))
 		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))

@@ -12,6 +12,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"google.golang.org/grpc"
@@ -260,6 +261,9 @@ func (a *agent) openServer() error {
 	}
 	if a.pods != nil {
 		a.pods.Register(a.server)
+	}
+	if a.tunnels != nil {
+		extprocv3.RegisterExternalProcessorServer(a.server, &requests{open: a.tunnels})
 	}
 	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.reader})
 	return nil

@@ -25,11 +25,14 @@ func (a *agent) openTunnels() error {
 	asker := tunnels.NewAsker(a.cfg.Proxy.Questions)
 	a.closers = append(a.closers, func() error { asker.Close(); return nil })
 	a.tunnels = tunnels.New(tunnels.Config{
-		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections),
+		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections), MostRequests: max(int(a.cfg.Proxy.MaxConnections), mostRequests),
 		Ask: asker.Ask, Find: sockdiag.Find, Open: sockdiag.Open, Ender: a.whoEnds(),
 	})
 	return nil
 }
+
+// mostRequests is how many requests may be under way at least, however few connections there may be: many share one, and each takes some 20 KB of the agent.
+const mostRequests = 8192
 
 // whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, by its rights, or, without any, as who started Envoy; nil
 // is nobody.
@@ -98,7 +101,7 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 	for i := range records {
 		if r := &records[i]; exits(r.Reporter) && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
 			if why := l.open.Done(r.Source, r.Time); why != "" {
-				r.Reason = strings.TrimPrefix(r.Reason+"; ended when it was not allowed any more: "+why, "; ")
+				r.Reason = strings.TrimPrefix(r.Reason+"; "+envoylog.EndedReason+why, "; ")
 			}
 		}
 	}

@@ -44,10 +44,7 @@ func JSON(o Options) ([]byte, error) {
 			"lds_config": listeners(o, ads),
 		},
 		"static_resources": object{
-			"clusters": list{
-				agentCluster(XDSCluster, o.Socket), agentCluster(SDSCluster, o.Socket), agentCluster(AccessLogCluster, o.Socket),
-				adminCluster(o.AdminPort),
-			},
+			"clusters":  staticClusters(o),
 			"listeners": staticListeners(o),
 		},
 		"bootstrap_extensions": list{object{

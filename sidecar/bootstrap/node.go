@@ -8,6 +8,7 @@ import (
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/netcap"
 	"github.com/sallyport/sallyport/xds/ondemand"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Node is what the proxy says about itself: Envoy's node, with Istio's metadata keys.
@@ -57,6 +58,9 @@ func NewNode(o Options) Node {
 		metadata[ondemand.NamedMetadata] = "true"
 	} else {
 		metadata[ondemand.Metadata] = "true"
+	}
+	if o.Questions != "" {
+		metadata[wire.EndsMetadata] = "true"
 	}
 	if o.Sessions > 0 {
 		metadata[netcap.SessionsMetadata] = o.Sessions

@@ -1,5 +1,27 @@
 package bootstrap
 
+import "github.com/sallyport/sallyport/xds/wire"
+
+// staticClusters are all of them the agent's socket, but for Envoy's own administration.
+func staticClusters(o Options) list {
+	out := list{
+		agentCluster(XDSCluster, o.Socket), agentCluster(SDSCluster, o.Socket), agentCluster(AccessLogCluster, o.Socket),
+		adminCluster(o.AdminPort),
+	}
+	if o.Questions != "" {
+		out = append(out, underWayCluster(o.Socket))
+	}
+	return out
+}
+
+// underWayCluster has a stream for each request that the agent takes note of: how many those may be, the agent says.
+func underWayCluster(path string) object {
+	c := agentCluster(wire.UnderWayCluster, path)
+	const most = 1<<32 - 1
+	c["circuit_breakers"] = object{"thresholds": list{object{"max_connections": most, "max_pending_requests": most, "max_requests": most}}}
+	return c
+}
+
 // agentCluster is one HTTP/2 connection to the agent's socket.
 func agentCluster(name, path string) object {
 	return object{

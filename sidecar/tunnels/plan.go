@@ -27,25 +27,74 @@ type question struct {
 	envoylog.Question
 	host, namespace string
 	tunnels         map[*tunnel]struct{}
-	due             time.Time // zero: nothing has happened that is about it
+	due             time.Time // zero: nothing has happened that is about it (plan.ask)
 	denied          string    // why, when it was asked last
 }
 
 // plan says what is to be asked about when. It has no goroutine and no clock.
 type plan struct {
 	questions map[envoylog.Question]*question
-	touched   scope     // by changes that are gathered
-	from      time.Time // when they are looked at; zero: there are none
-	after     scope     // by changes that came while others were gathered
-	afterAt   time.Time // when the last of these came; zero: there are none
-	last      time.Time // when the last change came
+	about     map[string]set // questions, by what a change may be about: topics
+	due       set            // those that are to be asked
+	touched   scope          // by changes that are gathered
+	from      time.Time      // when they are looked at; zero: there are none
+	after     scope          // by changes that came while others were gathered
+	afterAt   time.Time      // when the last of these came; zero: there are none
+	last      time.Time      // when the last change came
 	turns     boundaries
 	unseen    unseen
 	turned    time.Time // up to when turns have been looked at
 }
 
 func newPlan() *plan {
-	return &plan{questions: map[envoylog.Question]*question{}, turns: boundaries{}, unseen: unseen{}}
+	return &plan{questions: map[envoylog.Question]*question{}, about: map[string]set{}, due: set{}, turns: boundaries{}, unseen: unseen{}}
+}
+
+// set are some questions.
+type set map[*question]struct{}
+
+// topics are what a change has to be about for a question to be asked again: its host, as rows may name that, and its client's namespace.
+func (q *question) topics(each func(string)) {
+	each(q.host)
+	each(ofNamespace + q.namespace)
+	for rest := q.host; ; {
+		_, below, more := strings.Cut(rest, ".")
+		if !more {
+			return
+		}
+		each("*." + below)
+		rest = below
+	}
+}
+
+// ask has a question asked at a time; zero: not any more.
+func (p *plan) ask(q *question, at time.Time) {
+	q.due = at
+	if at.IsZero() || len(q.tunnels) == 0 { // which is over
+		delete(p.due, q)
+	} else {
+		p.due[q] = struct{}{}
+	}
+}
+
+// meant are the questions that a change is about: it costs what they are, and not what is open.
+func (p *plan) meant(s *scope, each func(*question)) {
+	if s.all {
+		for _, q := range p.questions {
+			each(q)
+		}
+		return
+	}
+	for host := range s.hosts {
+		for q := range p.about[host] {
+			each(q)
+		}
+	}
+	for ns := range s.namespaces {
+		for q := range p.about[ofNamespace+ns] {
+			each(q)
+		}
+	}
 }
 
 // begin adds a tunnel. What has changed since it was asked about has to be asked again; it says whether that is so.
@@ -54,6 +103,12 @@ func (p *plan) begin(of envoylog.Question, t *tunnel, began, now time.Time) bool
 	if q == nil {
 		q = &question{Question: of, host: of.Host(), namespace: of.Namespace(), tunnels: map[*tunnel]struct{}{}}
 		p.questions[of] = q
+		q.topics(func(topic string) {
+			if p.about[topic] == nil {
+				p.about[topic] = set{}
+			}
+			p.about[topic][q] = struct{}{}
+		})
 	}
 	t.asked = q
 	q.tunnels[t] = struct{}{}
@@ -61,7 +116,7 @@ func (p *plan) begin(of envoylog.Question, t *tunnel, began, now time.Time) bool
 		return false
 	}
 	if began.Before(p.last.Add(late)) || began.Before(p.turned) && p.turns.between(began, p.turned) || q.denied != "" {
-		q.due = now.Add(settle)
+		p.ask(q, now.Add(settle))
 	}
 	return !q.due.IsZero()
 }
@@ -69,9 +124,16 @@ func (p *plan) begin(of envoylog.Question, t *tunnel, began, now time.Time) bool
 // done takes a tunnel out.
 func (p *plan) done(t *tunnel) {
 	q := t.asked
-	if delete(q.tunnels, t); len(q.tunnels) == 0 {
-		delete(p.questions, q.Question)
+	if delete(q.tunnels, t); len(q.tunnels) > 0 {
+		return
 	}
+	delete(p.questions, q.Question)
+	delete(p.due, q)
+	q.topics(func(topic string) {
+		if delete(p.about[topic], q); len(p.about[topic]) == 0 {
+			delete(p.about, topic)
+		}
+	})
 }
 
 // change takes a change; it says whether anything may come of it.
@@ -117,11 +179,13 @@ func (p *plan) ready(now time.Time) (out []*question) {
 	}
 	p.turned = now.Add(-overdue)
 	p.gathered(&due, now)
-	for _, q := range p.questions {
-		if due.means(q) && (q.denied == "" || q.due.IsZero()) { // what was denied is asked about again in its time, not before
-			q.due = now
+	p.meant(&due, func(q *question) {
+		if q.denied == "" || q.due.IsZero() { // what was denied is asked about again in its time, not before
+			p.ask(q, now)
 		}
-		if !q.due.IsZero() && !now.Before(q.due) {
+	})
+	for q := range p.due {
+		if !now.Before(q.due) {
 			out = append(out, q)
 		}
 	}
@@ -140,23 +204,26 @@ func (p *plan) next() time.Time {
 		}
 	}
 	sooner(p.from)
-	for _, q := range p.questions {
+	for q := range p.due {
 		sooner(q.due)
 	}
 	return next
 }
 
 // answered takes what was said of a question. It says whether its tunnels are to be ended.
-func (q *question) answered(v envoylog.Answer, err error, now time.Time) bool {
+func (p *plan) answered(q *question, v envoylog.Answer, err error, now time.Time) bool {
 	switch {
 	case err != nil:
-		q.due = now.Add(retry)
+		p.ask(q, now.Add(retry))
 	case !v.Denied:
-		q.due, q.denied = time.Time{}, ""
+		p.ask(q, time.Time{})
+		q.denied = ""
 	case q.denied == "":
-		q.due, q.denied = now.Add(again), v.Why
+		p.ask(q, now.Add(again))
+		q.denied = v.Why
 	default:
-		q.due, q.denied = time.Time{}, v.Why
+		p.ask(q, time.Time{})
+		q.denied = v.Why
 		return true
 	}
 	return false
@@ -188,21 +255,5 @@ func join(to *map[string]bool, from map[string]bool) {
 	}
 	for name := range from {
 		(*to)[name] = true
-	}
-}
-
-func (s *scope) means(q *question) bool {
-	if s.all || s.namespaces[q.namespace] || s.hosts[q.host] {
-		return true
-	}
-	for rest := q.host; ; {
-		_, below, more := strings.Cut(rest, ".")
-		if !more {
-			return false
-		}
-		if s.hosts["*."+below] {
-			return true
-		}
-		rest = below
 	}
 }

@@ -105,10 +105,15 @@ func (t *Table) ask(ctx context.Context, q *question) {
 	if err != nil {
 		t.stats.Unasked++
 	}
-	end := q.answered(v, err, time.Now())
+	end := t.plan.answered(q, v, err, time.Now())
 	var list []*tunnel
+	cannot := 0
 	for of := range q.tunnels {
-		if end && of.ended == "" {
+		switch {
+		case !end || of.ended != "":
+		case of.cut == nil && t.cfg.Ender == nil:
+			cannot++
+		default:
 			list = append(list, of)
 		}
 	}
@@ -117,12 +122,8 @@ func (t *Table) ask(ctx context.Context, q *question) {
 	if complain {
 		t.cfg.Log.Warn("the gateway's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
 	}
-	if len(list) == 0 {
-		return
-	}
-	if t.cfg.Ender == nil {
-		t.cfg.Log.Warn("open tunnels are denied by now, and nobody may end them", "host", q.Authority, "client", q.Peer, "tunnels", len(list), "why", v.Why)
-		return
+	if cannot > 0 {
+		t.cfg.Log.Warn("open tunnels are denied by now, and nobody may end them", "host", q.Authority, "client", q.Peer, "tunnels", cannot, "why", v.Why)
 	}
 	for _, of := range list {
 		t.end(ctx, q, of, v.Why)
@@ -134,17 +135,23 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	t.mu.Lock()
 	of.ended = why
 	t.mu.Unlock()
-	err := t.cfg.Ender.End(ctx, of.connection)
+	var err error
+	if of.cut != nil {
+		err = of.cut(why)
+	} else {
+		err = t.cfg.Ender.End(ctx, of.connection)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case err == nil:
 		t.stats.Ended++
-		t.cfg.Log.Info("a tunnel is ended", "host", q.Authority, "client", q.Peer, "from", of.client, "why", why)
+		t.cfg.Log.Info("a tunnel is ended, or a request", "host", q.Authority, "client", q.Peer, "from", q.From, "path", q.Path, "why", why)
 	case errors.Is(err, sockdiag.ErrGone):
 		of.ended = "" // it was quicker
 	default:
-		of.ended, q.due = "", time.Now().Add(retry)
+		of.ended = ""
+		t.plan.ask(q, time.Now().Add(retry))
 		t.stats.Failed++
 		if seldom(&t.complained) {
 			t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err, "failures", t.stats.Failed)
@@ -179,6 +186,7 @@ func (t *Table) sweep() {
 	defer t.mu.Unlock()
 	for _, of := range t.open {
 		switch {
+		case of.cut != nil: // its own stream tells of its end
 		case there[of.connection]:
 			of.missed = false
 		case of.missed:

@@ -16,6 +16,8 @@ import (
 type Config struct {
 	Log  *slog.Logger
 	Most int // tunnels that are remembered at a time; those beyond are counted, and go on
+	// MostRequests is how many requests may be under way at a time, and half of it those of one namespace's clients; those beyond do not go on.
+	MostRequests int
 
 	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
 	Ask func(context.Context, envoylog.Question) (envoylog.Answer, error)
@@ -37,6 +39,8 @@ type Ender interface {
 // Stats are a Table's counters.
 type Stats struct {
 	Open, Questions, Denied           int    // tunnels; what is told apart of them; tunnels that are denied, and open
+	Requests                          int    // of them, those that are requests
+	Refused                           uint64 // requests that nobody could keep an eye on
 	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most, that nobody can ask about, or whose connection was not found; ended; not ended; questions without answer
 }
 
@@ -50,19 +54,23 @@ type Table struct {
 	plan  *plan
 	stats Stats
 
+	requests map[string]int // that are under way, by their clients' namespaces
+	numbered int64          // how many there have been
+
 	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }
 
 // key tells tunnels apart as their records do. A client's port is used again; then it begins at another time.
 type key struct {
-	client netip.AddrPort
-	began  int64 // nanoseconds
+	client netip.AddrPort // none of a request,
+	began  int64          // nanoseconds; of a request its number, below 0
 }
 
-// tunnel is one that is open, or was ended and has no record yet.
+// tunnel is one that is open, or was ended and has no record yet; or a request that is under way.
 type tunnel struct {
 	key
 	connection sockdiag.Connection
+	cut        func(why string) error // ends a request; nil of a connection
 	asked      *question
 	ended      string // why it was ended
 	missed     bool   // the last sweep did not see it
@@ -70,7 +78,7 @@ type tunnel struct {
 
 // New makes a table. It does nothing by itself until Run does.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, plan: newPlan()}
+	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, requests: map[string]int{}, plan: newPlan()}
 }
 
 // Begin takes a tunnel that has begun.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -40,7 +41,7 @@ type lab struct {
 func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}}
-		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
+		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, MostRequests: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
@@ -458,8 +459,17 @@ func TestScope(t *testing.T) {
 	} {
 		s, about := scopeOf(c.change)
 		for host, want := range c.means {
-			if got := about && s.means(&question{host: host, namespace: "shop"}); got != want {
+			p, of := newPlan(), &tunnel{}
+			p.begin(envoylog.Question{Authority: net.JoinHostPort(host, "443"), Peer: "spiffe://cluster.local/ns/shop/sa/app"}, of, time.Now(), time.Now())
+			got := false
+			if about {
+				p.meant(&s, func(q *question) { got = q == of.asked })
+			}
+			if got != want {
 				t.Errorf("%s: %s is meant: %t", name, host, got)
+			}
+			if p.done(of); len(p.questions)+len(p.about)+len(p.due) > 0 {
+				t.Errorf("%s: something is left of %s: %v", name, host, p)
 			}
 		}
 	}

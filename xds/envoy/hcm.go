@@ -43,6 +43,7 @@ type HCM struct {
 	Connect bool // CONNECT is taken
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
+	Ends    bool // of an exit: its agent takes note of requests that are under way
 	Tunnel  bool // with Connect: it ends HBONE, and nothing else
 
 	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
@@ -133,7 +134,7 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		hcm.CommonHttpProtocolOptions.IdleTimeout = durationpb.New(restTime)
 		hcm.DrainTimeout = durationpb.New(drainTime)
 	}
-	if m.Gateway || m.Log == wire.ForwardHTTP {
+	if (m.Gateway || m.Log == wire.ForwardHTTP) && !m.Ends {
 		hcm.AccessLogOptions = &hcmv3.HttpConnectionManager_HcmAccessLogOptions{FlushLogOnTunnelSuccessfullyEstablished: true} // of upgrades (package tunnels)
 	}
 	if m.Tunnel {
@@ -162,6 +163,9 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 			filters = append(append(filters, authorization()...), policiesOfLed()...)
 		}
 		filters = append(filters, endWithRule()...)
+		if m.Ends {
+			filters = append(filters, underWay()...)
+		}
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))

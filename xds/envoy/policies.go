@@ -188,8 +188,9 @@ func LedThere(row *routev3.Route, host string, port uint32, outside string) *rou
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are, whether rules of theirs end, and whether there are AuthorizationPolicies and RequestAuthentications.
-type Kept struct{ Root, Own, Ends, Authz, Tokens bool }
+// Kept says which levels of policies there are, whether rules of theirs end, whether there are AuthorizationPolicies and RequestAuthentications, and whether an agent is told of
+// requests that are under way.
+type Kept struct{ Root, Own, Ends, Authz, Tokens, Told bool }
 
 // Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -203,6 +204,9 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 	}
 	if which.Own {
 		filters = append(filters, FilterOwn)
+	}
+	if which.Told && (which.Root || which.Own || which.Authz) {
+		filters = append(filters, filterUnderWay, filterSends, filterBody, filterAnswered)
 	}
 	if which.Ends {
 		filters = append(filters, filterEnds, filterEndsHeader)

@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/xds/netcap"
 	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // The node metadata that is read; the first two are Istio's keys.
@@ -42,6 +43,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Account:   meta[MetaAccount].GetStringValue(),
 		Forward:   meta[MetaForward].GetStringValue(),
 		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
+		Ends:      meta[wire.EndsMetadata].GetStringValue() != "",
 		Fetch:     meta[ondemand.FetchMetadata].GetStringValue(),
 		Named:     meta[ondemand.NamedMetadata].GetStringValue() != "",
 		OwnTables: meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,

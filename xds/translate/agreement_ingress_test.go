@@ -10,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -32,12 +34,16 @@ type entered struct {
 	Location string
 	Closed   bool   // the connection ends without an answer
 	Rule     string // of the AuthorizationPolicy that allows, or which one denies
+	Asks     string // the authorizer that is asked about what goes on
 }
 
 func enteredBy(v policy.Verdict) entered {
 	e := entered{Allowed: v.Allowed, Cluster: v.Cluster, Status: v.Status, Location: v.Location, Closed: !v.Allowed && v.Status == 0, Rule: ruleIn(v.Authorization.Ruling)}
 	if r := v.Authorization.Ruling; r != nil && !r.Allows {
 		e.Rule = "denied by " + r.Policy.Key.String()
+	}
+	if of := v.Authorization.Asks; of != nil && v.Allowed {
+		e.Asks = of.Policy.Provider
 	}
 	return e
 }
@@ -53,7 +59,7 @@ func enteredThrough(o interpret.Outcome, said entered) (e entered) {
 	case o.Upstream == nil || o.Upstream.Cluster == "BlackHoleCluster":
 		e.Closed = true
 	default:
-		e.Allowed, e.Cluster = true, o.Upstream.Cluster
+		e.Allowed, e.Cluster, e.Asks = true, o.Upstream.Cluster, strings.Join(o.Asked, ",")
 	}
 	if e.Rule = said.Rule; len(o.Entries) == 1 && o.Entries[0].Log == string(wire.IngressHTTP) {
 		e.Rule, _ = authorizedBy(o.Entries[0])
@@ -96,7 +102,12 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 			if got != want || err != nil {
 				t.Fatalf("world %d: %s://%s:%d%s at %s, labels %v\n  policy: %+v (%s: %s)\n  proxy:  %+v (%v)\n    %s\n%s", seed, x.Scheme, x.Host, x.Port, x.Path, x.By, x.Gateway.Has, want, v.DecidedBy, v.Reason, got, err, strings.Join(out.Steps, "\n    "), e.text(x))
 			}
+			if want.Asks != "" {
+				seen["asks "+want.Asks]++
+			}
 			switch {
+			case want.Allowed && x.Claims != nil:
+				seen["allowed with a token"]++
 			case want.Allowed:
 				seen["allowed by "+string(x.Scheme)]++
 			default:
@@ -104,7 +115,7 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"allowed by http", "allowed by https", "allowed by tls", "allowed by tcp", "0", "301", "403", "404", "421", "500", "503"} {
+	for _, what := range []string{"allowed with a token", "asks grpc", "asks http", "allowed by http", "allowed by https", "allowed by tls", "allowed by tcp", "0", "301", "401", "403", "404", "421", "500", "503"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing is %q: %v", what, seen)
 		}
@@ -116,7 +127,7 @@ func (e *envoys) text(x policy.Entering) string {
 	var b strings.Builder
 	for _, k := range (world{objects: e.objects}).keys() {
 		switch k.Kind {
-		case config.KindGateway, config.KindVirtualService, config.KindKubeGateway, config.KindHTTPRoute, config.KindTLSRoute, config.KindTCPRoute, config.KindAuthorizationPolicy, config.KindDestinationRule:
+		case config.KindGateway, config.KindVirtualService, config.KindKubeGateway, config.KindHTTPRoute, config.KindTLSRoute, config.KindTCPRoute, config.KindAuthorizationPolicy, config.KindRequestAuthentication, config.KindDestinationRule:
 			b.WriteString(written(e.objects[k]))
 		case config.KindService:
 			if k.Name == "web" || k.Name == "db" || k.Name == x.Gateway.Service.Name {
@@ -133,6 +144,10 @@ func entrances(d *decoder, seed uint64) *envoys {
 	made.Entering()
 	made.Accepted(func(o config.Object) bool { return !admission.Refused(admission.Validate(o)) })
 	settings.MutualTLS, settings.AutoMTLS = seed%8 != 5, true
+	settings.Authorizers = []mesh.Authorizer{
+		{Name: "grpc", GRPC: true, Host: registrytest.AuthorizerHost, Port: 9191, Timeout: time.Second, StatusOnError: 403},
+		{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
+	}
 	return world{made.Objects, settings}.envoys(d)
 }
 
@@ -163,6 +178,21 @@ func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.Entering, c inte
 	request := &interpret.Request{Method: x.Method, Authority: authority, Path: x.Path, Headers: map[string]string{}}
 	if r.IntN(3) == 0 { // of a session, which the first of several backends has
 		x.Headers["cookie"], request.Headers["cookie"] = []string{"theme=dark; sid=CgA="}, "theme=dark; sid=CgA="
+	}
+	if r.IntN(3) == 0 { // a token, which is good as far as its signature goes
+		request.Claims = map[string]any{"iss": registrytest.EnteringIssuer, "sub": one(r, []string{"anna", "bert"}), "group": one(r, []string{"admin", "guest"})}
+		if r.IntN(6) == 0 {
+			request.Claims["iss"] = "https://stranger.test"
+		}
+		if aud := one(r, []string{"app", "else", ""}); aud != "" {
+			request.Claims["aud"] = aud
+		}
+		x.Claims = func(path []string) []string {
+			if text, is := request.Claims[path[0]].(string); is && len(path) == 1 {
+				return []string{text}
+			}
+			return nil
+		}
 	}
 	c.From = netip.AddrPortFrom(x.From, 40000)
 	hello := &interpret.Hello{SNI: x.Host, Peer: []string{"spiffe://outside/client"}, Inside: &interpret.Bytes{}}

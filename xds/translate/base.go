@@ -41,8 +41,9 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 	in := egressgateway.Inputs{
 		Hosts:  hosts,
 		Listen: cmp.Or(c.Port, registry.DefaultTunnelPort), Forward: c.Forward, Verified: c.Kind == Gateway, Trust: envoy.TrustsOf(s.Mesh),
-		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, DNSDefaults: exitDNSDefaults(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
+		Policy: meshPolicy(s), IPv6: c.IPv6, OnDemand: c.OnDemand, Ends: c.Ends, DNSDefaults: exitDNSDefaults(s, c.Kind == Gateway), Secrets: materials(s, u), Kept: policiesKept(s),
 	}
+	in.Kept.Told = c.Ends
 	if c.Kind == Gateway {
 		in.Policies, in.Kept.Authz, in.Kept.Tokens = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace), s.VerifiesIn(c.Gateway.Namespace)
 	}

@@ -36,6 +36,7 @@ type Node struct {
 	IPv6      bool   // one of its addresses is IPv6
 	Forward   string // ip:port for explicit proxying; makes it a Forward
 	OnDemand  bool   // its agent hands it clusters when they are used
+	Ends      bool   // its agent takes note of requests that are under way (wire.EndsMetadata)
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Named     bool   // it asks for those by name (ondemand.NamedMetadata)
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
@@ -75,6 +76,7 @@ type Class struct {
 	Forward   netip.AddrPort    // for forward proxies
 	Namespace string            // for forward proxies: on whose behalf
 	OnDemand  bool              // for gateways and forward proxies
+	Ends      bool              // likewise
 	IPv6      bool
 	Inline    bool
 	Plain     bool
@@ -110,11 +112,11 @@ func classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
-		c.Kind, c.Forward, c.Namespace, c.OnDemand = Forward, addr, n.Namespace, n.OnDemand
+		c.Kind, c.Forward, c.Namespace, c.OnDemand, c.Ends = Forward, addr, n.Namespace, n.OnDemand, n.Ends
 		return c
 	}
 	if n.IsRouter() {
-		c.Kind, c.OnDemand = Gateway, n.OnDemand
+		c.Kind, c.OnDemand, c.Ends = Gateway, n.OnDemand, n.Ends
 		if k := s.ExitService(n.Namespace, n.Labels); k != nil {
 			c.Gateway, c.Port = k.Ref, k.TunnelPort()
 		}

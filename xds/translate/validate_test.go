@@ -64,7 +64,7 @@ func static(t *testing.T, v *translate.View) *bootstrapv3.Bootstrap {
 		}},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{},
 	}
-	for _, name := range []string{"xds-grpc", "sds-grpc", "als-grpc"} {
+	for _, name := range []string{"xds-grpc", "sds-grpc", "als-grpc", "under-way-grpc"} {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, agentCluster(name))
 	}
 	each(t, v, resource.Cluster, func(c *clusterv3.Cluster) {

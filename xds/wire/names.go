@@ -209,6 +209,8 @@ const (
 	XDSCluster = "xds-grpc"
 	SDSCluster = "sds-grpc"
 	ALSCluster = "als-grpc"
+	// UnderWayCluster is where an exit's agent takes note of requests that are under way (EndsMetadata).
+	UnderWayCluster = "under-way-grpc"
 
 	SecretIdentity    = "default"          // the workload's certificate
 	SecretMeshRoots   = "ROOTCA"           // who may be a peer
@@ -227,16 +229,17 @@ const (
 	StateRules     = "sallyport.rules"  // what policies said when it was asked about
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
-	StateQuestion = "sallyport.question" // "tls" or "tcp", of a question about a connection
-	StateFrom     = "sallyport.from"     // the client's address, without its port
-	StateHost     = "sallyport.host"     // the host that is asked for, in lower case
-	StateAt       = "sallyport.at"       // the port that is asked for, after a colon and whatever
-	StateOutside  = "sallyport.outside"  // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOutByPolicy
-	StateSpoken   = "sallyport.spoken"   // "tls" or "tcp", of a connection; nothing of a request
-	StateSubset   = "sallyport.subset"   // the namespace whose registration the client means
-	StateEnds     = "sallyport.ends"     // how long a request may go on, in milliseconds, by the rules that let it through
-	StateFetched  = "sallyport.fetched"  // of a request that comes again: its host's row was fetched, if there is one
-	StateDialled  = "sallyport.dialled"  // the address that the client connected to, where the host leads there
+	StateQuestion = "sallyport.question"  // "tls" or "tcp", of a question about a connection
+	StateFrom     = "sallyport.from"      // the client's address, without its port
+	StateHost     = "sallyport.host"      // the host that is asked for, in lower case
+	StateAt       = "sallyport.at"        // the port that is asked for, after a colon and whatever
+	StateOutside  = "sallyport.outside"   // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOutByPolicy
+	StateSpoken   = "sallyport.spoken"    // "tls" or "tcp", of a connection; nothing of a request
+	StateSubset   = "sallyport.subset"    // the namespace whose registration the client means
+	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH", with "-" for nothing
+	StateEnds     = "sallyport.ends"      // how long a request may go on, in milliseconds, by the rules that let it through
+	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
+	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there
 
 	StatePod = "sallyport.pod" // NAMESPACE/NAME of the pod that a connection at a node's proxy is of
 	// StateIdentity names the certificate that a node's proxy shows for a pod, and StateNetwork the network namespace that it connects

@@ -28,6 +28,21 @@ const (
 	HeaderRequest = "x-sallyport-request" // KindHTTP, in place of a kind: policies judge the question as the request that it is about
 )
 
+// By these, beside HeaderPeer and HeaderFrom, an exit's Envoy tells its agent of a request that is under way (docs/adr/0108-requests-under-way-end.md).
+const (
+	HeaderUnderWay = "x-sallyport-under-way" // as what it came: StateUnderWay
+	HeaderBegan    = "x-sallyport-began"     // when, in seconds with nine digits after the point
+)
+
+// EndsMetadata is the key of the node metadata by which a router's agent says that it takes note of them.
+const EndsMetadata = "SALLYPORT_ENDS_REQUESTS"
+
+// What the agent ends is recorded with one of these as Envoy's details. After EndedDetails comes why, as a query's value is written: Envoy takes no spaces.
+const (
+	EndedDetails   = "sallyport_ended:"
+	TooManyDetails = "sallyport_too_many"
+)
+
 // What a question says of the bytes.
 const (
 	KindTLS = "tls" // they begin with a ClientHello

@@ -2,6 +2,7 @@ package envoylog
 
 import (
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -124,6 +125,12 @@ func (r *entry) judge(details string) {
 		return
 	}
 	r.tellRules()
+	if why, is := strings.CutPrefix(details, wire.EndedDetails); is {
+		if plain, err := url.QueryUnescape(why); err == nil {
+			why = plain
+		}
+		r.Reason += "; " + EndedReason + why
+	}
 	if slices.Contains(r.Flags, "UMSDR") { // which nothing else brings about
 		r.Reason += "; ended when the rule that allowed it did"
 	}

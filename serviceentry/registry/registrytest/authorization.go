@@ -36,11 +36,7 @@ func (w *World) Asking(hosts []string) {
 		},
 	}, nil))
 	hosts = append(hosts, AskedHost)
-	w.put(w.made(config.KindServiceEntry, "istio-system", "authz", &networking.ServiceEntry{
-		Hosts: []string{AuthorizerHost}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
-		Endpoints: []*networking.WorkloadEntry{{Address: "10.9.9.9"}},
-		Ports:     []*networking.ServicePort{{Number: 9191, Name: "grpc", Protocol: "GRPC"}, {Number: 9192, Name: "http", Protocol: "HTTP"}},
-	}, nil))
+	w.authorizers()
 	provider := pick(w, []string{"grpc", "grpc", "http", "none"})
 	for i := range 1 + w.rand.IntN(3) {
 		o := w.Authorization(pick(w, []string{"istio-system", "istio-system", "team-a", "default"}), hosts)
@@ -56,6 +52,15 @@ func (w *World) Asking(hosts []string) {
 		p.ActionDetail = &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: provider}}
 		w.put(o)
 	}
+}
+
+// authorizers registers them.
+func (w *World) authorizers() {
+	w.put(w.made(config.KindServiceEntry, "istio-system", "authz", &networking.ServiceEntry{
+		Hosts: []string{AuthorizerHost}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
+		Endpoints: []*networking.WorkloadEntry{{Address: "10.9.9.9"}},
+		Ports:     []*networking.ServicePort{{Number: 9191, Name: "grpc", Protocol: "GRPC"}, {Number: 9192, Name: "http", Protocol: "HTTP"}},
+	}, nil))
 }
 
 // Authorization is a random AuthorizationPolicy about the hosts.

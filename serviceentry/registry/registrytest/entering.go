@@ -58,10 +58,41 @@ func (w *World) Entering() {
 	for i := range w.rand.IntN(4) {
 		w.put(w.aged(w.made(config.KindDestinationRule, pick(w, enteringNamespaces[:2]), fmt.Sprintf("in%d", i), w.enteringRule(), nil)))
 	}
-	for range w.rand.IntN(3) {
+	w.authorizers()
+	for range w.rand.IntN(4) {
 		w.enteringPolicy()
 	}
+	for range w.rand.IntN(3) {
+		w.enteringTokens()
+	}
 	w.enteringByGatewayAPI()
+}
+
+// EnteringIssuer is whose tokens requests to Entering's gateways have.
+const EnteringIssuer = "https://issuer.test"
+
+// enteringKeys are a public key, as in RFC 7517 appendix A.1. Nobody signs with it.
+const enteringKeys = `{"keys": [{"kty": "EC", "crv": "P-256", "kid": "1", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}`
+
+// enteringTokens is a RequestAuthentication of the gateways' own namespaces, or of one that has no say.
+func (w *World) enteringTokens() {
+	p := &security.RequestAuthentication{Selector: &typev1beta1.WorkloadSelector{MatchLabels: EnteringLabels}}
+	ns := pick(w, enteringNamespaces)
+	switch {
+	case w.rand.IntN(4) == 0:
+		p.Selector = nil
+	case ns == "default":
+		p.Selector = nil
+		p.TargetRefs = []*typev1beta1.PolicyTargetReference{{Group: "gateway.networking.k8s.io", Kind: "Gateway", Name: EnteringGateway}}
+	}
+	for range w.rand.IntN(3) {
+		r := &security.JWTRule{Issuer: pick(w, []string{EnteringIssuer, EnteringIssuer, "https://other.test"}), Jwks: enteringKeys}
+		if w.rand.IntN(3) == 0 {
+			r.Audiences = pick(w, [][]string{{"app"}, {"else", "app"}, {"else"}})
+		}
+		p.JwtRules = append(p.JwtRules, r)
+	}
+	w.put(w.aged(w.made(config.KindRequestAuthentication, ns, fmt.Sprintf("t%d", w.rand.IntN(3)), p, nil)))
 }
 
 func (w *World) enteringService(ns, name string) {
@@ -174,6 +205,13 @@ func (w *World) enteringPolicy() {
 	if o.Key.Namespace == "default" && w.rand.IntN(2) == 0 {
 		p.Selector = nil
 		p.TargetRefs = []*typev1beta1.PolicyTargetReference{{Group: "gateway.networking.k8s.io", Kind: "Gateway", Name: EnteringGateway}}
+	}
+	if w.rand.IntN(3) == 0 {
+		if w.rand.IntN(2) == 0 {
+			p.Rules = []*security.Rule{{}}
+		}
+		p.Action, o.Annotations = security.AuthorizationPolicy_CUSTOM, nil
+		p.ActionDetail = &security.AuthorizationPolicy_Provider{Provider: &security.AuthorizationPolicy_ExtensionProvider{Name: pick(w, []string{"grpc", "grpc", "grpc", "http", "none"})}}
 	}
 	w.put(o)
 }

@@ -35,6 +35,7 @@ type Inputs struct {
 	IPv6        bool
 	Hosts       envoy.Inline
 	OnDemand    bool
+	Ends        bool // its agent takes note of requests that are under way
 	DNSDefaults name.Defaults
 	Secrets     []farend.Material
 	Policies    []string // resources that an index of policies leads to, by name
@@ -86,7 +87,7 @@ func forProxyOnly(r *routev3.RouteConfiguration) {
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
 func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
-	m := envoy.HCM{Stat: "egress", Route: wire.ExitRoute, Log: log, Connect: true, Exit: true, Gateway: in.Verified, OnDemand: in.OnDemand}
+	m := envoy.HCM{Stat: "egress", Route: wire.ExitRoute, Log: log, Connect: true, Exit: true, Gateway: in.Verified, OnDemand: in.OnDemand, Ends: in.Ends}
 	front := envoy.Chain("egress", nil, m.Filter())
 	if !in.Verified {
 		return envoy.SpeakWithin(&listenerv3.Listener{

@@ -159,9 +159,38 @@ func (r *stream) verify(m *jwtv3.JwtAuthentication) {
 	if _, has := r.request.header("authorization"); has {
 		unknown("a token, which somebody would have to verify")
 	}
-	if len(m.Rules) > 0 {
-		r.claims = r.request.Claims
+	if len(m.Rules) == 0 || r.request.Claims == nil {
+		return
 	}
+	known := false
+	for _, p := range m.Providers {
+		if p.Issuer != r.request.Claims["iss"] {
+			continue
+		}
+		known = true
+		if len(p.Audiences) == 0 || slices.ContainsFunc(audienceOf(r.request.Claims["aud"]), func(a string) bool { return slices.Contains(p.Audiences, a) }) {
+			r.claims = r.request.Claims
+			return
+		}
+	}
+	if known {
+		r.reply(403, "jwt_authn_access_denied{Audiences_in_Jwt_are_not_allowed}", "")
+	} else {
+		r.reply(401, "jwt_authn_access_denied{Jwt_issuer_is_not_configured}", "")
+	}
+}
+
+// audienceOf are whom a claim names: a text, or a list of them.
+func audienceOf(claim any) (out []string) {
+	switch c := claim.(type) {
+	case string:
+		return []string{c}
+	case []any:
+		for _, one := range c {
+			out = append(out, audienceOf(one)...)
+		}
+	}
+	return out
 }
 
 // ask notes that an authorizer is asked, if the filter of access before says so. What it answers nobody knows here: it is taken for yes.

@@ -1,0 +1,70 @@
+package envoylog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// EndedReason begins what the record says of what was ended; why comes after it.
+const EndedReason = "ended when it was not allowed any more: "
+
+// mostUnderWay is how long the path of a request may be, in bytes, that is under way: each is kept for as long.
+const mostUnderWay = 32 << 10
+
+// UnderWay reads what an exit's Envoy tells its agent of a request that is under way: as what it came, "METHOD REGISTERED-IN AUTHORITY PATH", who its client is, from where it came, and since when, in
+// seconds. "-" is nothing. It is Unknown where nobody can ask about it.
+func UnderWay(as, peer, from, began string) Tunnel {
+	method, rest, _ := strings.Cut(as, " ")
+	in, rest, _ := strings.Cut(rest, " ")
+	authority, path, whole := strings.Cut(rest, " ")
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end] // no policy looks further
+	}
+	since, known := readBegan(began)
+	if !whole || !known || len(path) > mostUnderWay || !strings.HasPrefix(path, "/") || strings.Contains(in, "~") || strings.Contains(peer, ",") {
+		return Tunnel{Unknown: true}
+	}
+	return Tunnel{Began: since, Question: Question{
+		Kind: wire.KindHTTP, Authority: authority, Peer: orNothing(peer), From: orNothing(from), Subset: orNothing(in), Method: method, Path: visible(path),
+	}}
+}
+
+// orNothing is what Envoy's "-" stands for.
+func orNothing(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+// readBegan reads seconds with nine digits after the point.
+func readBegan(text string) (time.Time, bool) {
+	whole, parts, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	nanos, bad := strconv.ParseInt(parts, 10, 64)
+	return time.Unix(seconds, nanos).UTC(), err == nil && bad == nil
+}
+
+// visible is a path in visible ASCII: other bytes are escaped, as clients should have (RFC 3986 section 2.1).
+func visible(path string) string {
+	hidden := func(b byte) bool { return b <= ' ' || b >= 0x7f }
+	for i := range len(path) {
+		if !hidden(path[i]) {
+			continue
+		}
+		out := []byte(path[:i])
+		for ; i < len(path); i++ {
+			if b := path[i]; hidden(b) {
+				out = fmt.Appendf(out, "%%%02X", b)
+			} else {
+				out = append(out, b)
+			}
+		}
+		return string(out)
+	}
+	return path
+}

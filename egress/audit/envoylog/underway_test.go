@@ -1,0 +1,44 @@
+package envoylog_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/egress/audit/envoylog"
+)
+
+func TestUnderWay(t *testing.T) {
+	const began = "1795674897.493958001"
+	since := time.Unix(1795674897, 493958001).UTC()
+	for as, want := range map[string]envoylog.Question{
+		"GET - a.test /":                     {Authority: "a.test", Method: "GET", Path: "/"},
+		"POST bank a.test:8080 /x/y?key=1":   {Authority: "a.test:8080", Method: "POST", Path: "/x/y", Subset: "bank"},
+		"GET - a.test /a b":                  {Authority: "a.test", Method: "GET", Path: "/a%20b"},
+		"GET - a.test /\u00fc/%2F":           {Authority: "a.test", Method: "GET", Path: "/%C3%BC/%2F"},
+		"GET - [2001:db8::1]:80 /x#fragment": {Authority: "[2001:db8::1]:80", Method: "GET", Path: "/x"},
+	} {
+		want.Kind, want.Peer, want.From = "http", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7"
+		got := envoylog.UnderWay(as, want.Peer, want.From, began)
+		if got.Unknown || got.Question != want || !got.Began.Equal(since) {
+			t.Errorf("%q: %+v", as, got)
+		}
+	}
+	if got := envoylog.UnderWay("GET - a.test /", "-", "127.0.0.1", began); got.Unknown || got.Peer != "" {
+		t.Errorf("a forward proxy's: %+v", got)
+	}
+	for what, of := range map[string][3]string{
+		"nothing":          {"", "", ""},
+		"no path":          {"GET - a.test", "-", began},
+		"a path of others": {"GET - a.test x", "-", began},
+		"two names":        {"GET - a.test /", "spiffe://a/ns/b/sa/c,spiffe://a/ns/d/sa/e", began},
+		"no path at all":   {"OPTIONS - a.test *", "-", began},
+		"no time":          {"GET - a.test /", "-", "-"},
+		"another address":  {"GET bank~10.0.0.1:80 a.test /", "-", began},
+		"a path too long":  {"GET - a.test /" + strings.Repeat("x", 33<<10), "-", began},
+	} {
+		if got := envoylog.UnderWay(of[0], of[1], "10.0.0.7", of[2]); got != (envoylog.Tunnel{Unknown: true}) {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}
