@@ -54,7 +54,7 @@ func (f *loginFlags) add(fs *pflag.FlagSet) {
 }
 
 // door opens the port; nil where none is asked for. What has to run beside the server goes to the group.
-func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logger) (*server.Door, error) {
+func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logger) (*server.LoginListener, error) {
 	if f.addr == "" {
 		return nil, nil
 	}
@@ -89,7 +89,7 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 		certificate.run(ctx)
 		return nil
 	})
-	return &server.Door{Login: who, Apply: applyTo(access), Listener: tls.NewListener(l, &tls.Config{
+	return &server.LoginListener{Login: who, Apply: applyTo(access), Listener: tls.NewListener(l, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate.get,
 	})}, nil
 }

@@ -236,14 +236,14 @@ func (w *world) gatewaysSelected(p selection.Workloads) (known, selected bool) {
 	return len(exits) > 0, false
 }
 
-// door is a gateway's Service.
-type door struct {
+// serviceOfGateway is a gateway's Service.
+type serviceOfGateway struct {
 	namespace, name string
 	selector        map[string]string
 }
 
 // exits are the egress gateways whose Services are known: the mesh's, and those that annotations name.
-func (w *world) exits() (out []door) {
+func (w *world) exits() (out []serviceOfGateway) {
 	names := map[string]bool{w.cfg.DefaultGateway.Namespace + "/" + w.cfg.DefaultGateway.Name: true}
 	for _, o := range w.objects {
 		if named := o.Annotations[registry.GatewayAnnotation]; named != "" {
@@ -252,14 +252,14 @@ func (w *world) exits() (out []door) {
 	}
 	for _, o := range w.objects {
 		if svc, ok := o.Spec.(*corev1.Service); ok && o.Kind == config.KindService && names[o.Namespace+"/"+o.Name] && len(svc.Spec.Selector) > 0 {
-			out = append(out, door{o.Namespace, o.Name, svc.Spec.Selector})
+			out = append(out, serviceOfGateway{o.Namespace, o.Name, svc.Spec.Selector})
 		}
 	}
 	return out
 }
 
 // ingresses are the Services whose pods Gateway objects select.
-func (w *world) ingresses() (out []door) {
+func (w *world) ingresses() (out []serviceOfGateway) {
 	for _, o := range w.objects {
 		svc, ok := o.Spec.(*corev1.Service)
 		if !ok || o.Kind != config.KindService || len(svc.Spec.Selector) == 0 {
@@ -269,7 +269,7 @@ func (w *world) ingresses() (out []door) {
 			spec, ok := g.Spec.(*networking.Gateway)
 			return ok && len(spec.Selector) > 0 && hasLabels(svc.Spec.Selector, spec.Selector)
 		}) {
-			out = append(out, door{o.Namespace, o.Name, svc.Spec.Selector})
+			out = append(out, serviceOfGateway{o.Namespace, o.Name, svc.Spec.Selector})
 		}
 	}
 	return out

@@ -39,12 +39,12 @@ func (w *world) farEnds() []Finding {
 				if place.Kind == registry.AtSidecar {
 					rule = s.Rule(svc, svc.Namespace, "")
 				}
-				c.add(svc, s.FarEnd(svc, rule, place))
+				c.add(svc, s.UpstreamRestrictions(svc, rule, place))
 			}
 			for _, key := range rules { // as the workloads see it that a rule is for
 				place := registry.Connector{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
-				if rule := s.Rule(svc, key.Namespace, registry.Selected(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
-					c.add(svc, s.FarEnd(svc, rule, place))
+				if rule := s.Rule(svc, key.Namespace, registry.SelectorKey(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
+					c.add(svc, s.UpstreamRestrictions(svc, rule, place))
 				}
 			}
 		}
@@ -146,7 +146,7 @@ type closings struct {
 	findings []Finding
 }
 
-func (c *closings) add(svc *registry.Service, f registry.FarEnd) {
+func (c *closings) add(svc *registry.Service, f registry.UpstreamRestrictions) {
 	for _, refused := range f.Refused {
 		c.say(svc.Source, "endpoints", refused.Address, refused.Why+", and is not connected to", refused.Fix)
 	}

@@ -18,12 +18,12 @@ const PathIngress = "ingress"
 
 // Entering is a request, or a connection, of somebody outside that comes to an ingress gateway.
 type Entering struct {
-	Destination                         // its name is what TLS asks for, and requests, where these do not say another (header host)
-	Gateway     registry.IngressPods    // who gets it
-	By          config.Key              // the object by which the gateway was found
-	From        netip.Addr              // the client's; not valid: nobody knows
-	Claims      func([]string) []string // of a request's token, which is to be verified yet; nil without one
-	Secrets     registry.SecretAccess   // whether it is known which Secrets there are
+	Destination                           // its name is what TLS asks for, and requests, where these do not say another (header host)
+	Gateway     registry.IngressCandidate // who gets it
+	By          config.Key                // the object by which the gateway was found
+	From        netip.Addr                // the client's; not valid: nobody knows
+	Claims      func([]string) []string   // of a request's token, which is to be verified yet; nil without one
+	Secrets     registry.SecretAccess     // whether it is known which Secrets there are
 }
 
 // Server is what takes something at an ingress gateway: a server of a Gateway, or a listener of one.

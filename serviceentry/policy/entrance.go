@@ -14,19 +14,19 @@ import (
 
 // entrance finds the ingress gateway that is meant, and the object by which it was found: NAMESPACE/NAME of a Gateway, of the Gateway API or Istio's, or of
 // a Service of the gateway's pods; or, with labels, pods of that namespace, whatever the name.
-func (q Question) entrance(s *registry.Snapshot) (registry.IngressPods, config.Key, error) {
+func (q Question) entrance(s *registry.Snapshot) (registry.IngressCandidate, config.Key, error) {
 	w, err := ParseWorkload(q.Gateway)
 	if err != nil {
-		return registry.IngressPods{}, config.Key{}, fmt.Errorf("--gateway %w", err)
+		return registry.IngressCandidate{}, config.Key{}, fmt.Errorf("--gateway %w", err)
 	}
 	if len(w.Labels) > 0 {
 		who, is := s.IngressOf(w.Namespace, w.Labels, 0)
 		if !is {
-			return registry.IngressPods{}, config.Key{}, fmt.Errorf("--gateway %q: no Gateway selects pods of namespace %s with these labels, or they are an egress gateway", q.Gateway, w.Namespace)
+			return registry.IngressCandidate{}, config.Key{}, fmt.Errorf("--gateway %q: no Gateway selects pods of namespace %s with these labels, or they are an egress gateway", q.Gateway, w.Namespace)
 		}
-		return registry.IngressPods{Ingress: who, Has: w.Labels}, config.Key{Kind: config.KindPod, Namespace: w.Namespace, Name: w.Name}, nil
+		return registry.IngressCandidate{Ingress: who, Has: w.Labels}, config.Key{Kind: config.KindPod, Namespace: w.Namespace, Name: w.Name}, nil
 	}
-	var all []registry.IngressPods
+	var all []registry.IngressCandidate
 	var by config.Key
 	var problems []string
 	for _, kind := range []config.Kind{config.KindKubeGateway, config.KindGateway, config.KindService} {
@@ -47,11 +47,11 @@ func (q Question) entrance(s *registry.Snapshot) (registry.IngressPods, config.K
 	case len(all) == 1:
 		return all[0], by, nil
 	case len(all) > 1:
-		return registry.IngressPods{}, by, fmt.Errorf("--gateway %q: it is several gateways, to which not the same happens; say which: %s", q.Gateway, strings.Join(askable(all), ", "))
+		return registry.IngressCandidate{}, by, fmt.Errorf("--gateway %q: it is several gateways, to which not the same happens; say which: %s", q.Gateway, strings.Join(askable(all), ", "))
 	case len(problems) > 0:
-		return registry.IngressPods{}, by, fmt.Errorf("--gateway %q: %s; of pods that are yet to come, give their namespace and labels: NAMESPACE/NAME?label=value&…", q.Gateway, strings.Join(problems, "; "))
+		return registry.IngressCandidate{}, by, fmt.Errorf("--gateway %q: %s; of pods that are yet to come, give their namespace and labels: NAMESPACE/NAME?label=value&…", q.Gateway, strings.Join(problems, "; "))
 	default:
-		return registry.IngressPods{}, by, fmt.Errorf("--gateway %q: there is no Gateway of that name, nor a Service of a gateway's pods", q.Gateway)
+		return registry.IngressCandidate{}, by, fmt.Errorf("--gateway %q: there is no Gateway of that name, nor a Service of a gateway's pods", q.Gateway)
 	}
 }
 
@@ -65,9 +65,9 @@ func knows(s *registry.Snapshot, key config.Key) bool {
 }
 
 // different leaves out pods to which the same happens as to others of the list.
-func different(s *registry.Snapshot, all []registry.IngressPods) (out []registry.IngressPods) {
+func different(s *registry.Snapshot, all []registry.IngressCandidate) (out []registry.IngressCandidate) {
 	for _, p := range all {
-		same := func(o registry.IngressPods) bool {
+		same := func(o registry.IngressCandidate) bool {
 			return o.Ingress == p.Ingress && slices.Equal(s.Authorizing(o.Namespace, o.Has), s.Authorizing(p.Namespace, p.Has)) && slices.Equal(s.Verifying(o.Namespace, o.Has), s.Verifying(p.Namespace, p.Has))
 		}
 		if !slices.ContainsFunc(out, same) {
@@ -78,7 +78,7 @@ func different(s *registry.Snapshot, all []registry.IngressPods) (out []registry
 }
 
 // askable is how to ask for each of several.
-func askable(all []registry.IngressPods) (out []string) {
+func askable(all []registry.IngressCandidate) (out []string) {
 	for _, p := range all {
 		labels := url.Values{}
 		for k, v := range maps.All(p.Has) {

@@ -124,7 +124,7 @@ func answered(svc *registry.Service, port registry.Port, r *resolve.Route) Verdi
 // ledUnread is where an egress gateway leads connections that it does not read; nil where they go to the host that they are for.
 // Nothing but the destination is known to whoever is there, so policies are asked about that alone.
 func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Attempt) *resolve.WeightedDestination {
-	if shown.Kind == resolve.Requests || row == nil || row.UserRoutes == nil || !row.LetsIn(a.workload.Namespace) {
+	if shown.Kind == resolve.Requests || row == nil || row.GatewayRoutes == nil || !row.LetsIn(a.workload.Namespace) {
 		return nil
 	}
 	r := resolve.First(row.Routes(), shown, row.Service.Host)

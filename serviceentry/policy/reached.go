@@ -93,7 +93,7 @@ func (e *end) endpoints() []registry.Endpoint {
 		list = e.entry.Connectable(list)
 	}
 	host := e.host()
-	for _, part := range host.Rule.Parts() {
+	for _, part := range host.Rule.SubsetsAndAll() {
 		if part.Name == e.subset {
 			return part.Of(list)
 		}
@@ -107,7 +107,7 @@ func (e *end) host() resolve.SidecarHost {
 	case e.front != nil:
 		return e.front.Reaching(e.service)
 	case e.entry != nil:
-		return resolve.SidecarHost{Service: e.service, Rule: e.entry.Rule, Far: e.entry.Far, MeshTLS: e.entry.MeshTLS}
+		return resolve.SidecarHost{Service: e.service, Rule: e.entry.Rule, Restrictions: e.entry.Restrictions, MeshTLS: e.entry.MeshTLS}
 	case e.ambient():
 		return e.Reached(e.service).MutualWhereAsked()
 	default:

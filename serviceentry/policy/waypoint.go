@@ -144,7 +144,7 @@ func (v Verdict) endAtWaypoint(by Object, why string) Verdict {
 
 // bytesThere is the route of connections whose bytes a waypoint passes on; nil where it does not.
 func bytesThere(there resolve.SidecarHost, port registry.Port) *resolve.Route {
-	if c, closed := there.Far.Closed[port.Number]; closed {
+	if c, closed := there.Restrictions.Closed[port.Number]; closed {
 		return &resolve.Route{Action: resolve.Close, Closed: &c, By: c.By}
 	}
 	if slices.ContainsFunc(there.Routes(port), func(r resolve.Route) bool { return r.L4 != nil }) {

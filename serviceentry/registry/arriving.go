@@ -37,7 +37,7 @@ func (s *Snapshot) portsOf(ns string, labels map[string]string, address string) 
 	if err != nil {
 		return out
 	}
-	list, _ := s.arriving.Get(doorstep{ns, at.Unmap()})
+	list, _ := s.arriving.Get(podAddress{ns, at.Unmap()})
 	for _, l := range list {
 		for _, p := range l.Ports {
 			add(l.Endpoints[l.endpoint].PortOf(p), p)

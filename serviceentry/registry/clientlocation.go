@@ -60,7 +60,7 @@ type EndpointGroup struct {
 }
 
 // Groups puts a service's endpoints in the order in which they are asked. reach makes of a group's what is connected to.
-func (n ClientLocation) Groups(svc *Service, t Traffic, list []Endpoint, reach func([]Endpoint) []Endpoint) []EndpointGroup {
+func (n ClientLocation) Groups(svc *Service, t TrafficPolicy, list []Endpoint, reach func([]Endpoint) []Endpoint) []EndpointGroup {
 	if svc.NodeLocal {
 		list = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return e.Cluster != "" || e.Node == "" || e.Node != n.Client.Node })
 	}

@@ -51,16 +51,16 @@ type DestinationRule struct {
 	Key         config.Key
 	Host        string // exact or wildcard
 	ExportTo    ExportTo
-	Refused     string                  // why nothing of it is applied; "" for a good one
-	Selector    map[string]string       // of the workloads that it is for, in its own namespace; nil for all
-	TLS         *TLSSettings            // for all ports
-	PortTLS     map[uint32]*TLSSettings // for single ports, which win, also where they say nothing (nil)
-	Subsets     []Subset                // in order of their names
-	traffic     Traffic                 // for all ports
-	portTraffic map[uint32]Traffic      // for single ports, which win
+	Refused     string                   // why nothing of it is applied; "" for a good one
+	Selector    map[string]string        // of the workloads that it is for, in its own namespace; nil for all
+	TLS         *TLSSettings             // for all ports
+	PortTLS     map[uint32]*TLSSettings  // for single ports, which win, also where they say nothing (nil)
+	Subsets     []Subset                 // in order of their names
+	traffic     TrafficPolicy            // for all ports
+	portTraffic map[uint32]TrafficPolicy // for single ports, which win
 	Hash        uint64
 	Revision    string // of the object
-	distinct    []Traffic
+	distinct    []TrafficPolicy
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing. As in Istio, settings for the port stand in for those for

@@ -30,6 +30,6 @@ func (s *Snapshot) dialled(svc *Service) (taken []netip.Prefix) {
 }
 
 // Takes says whether the far end is reached at an address that a client dialled.
-func (f FarEnd) Takes(ip netip.Addr) bool {
+func (f UpstreamRestrictions) Takes(ip netip.Addr) bool {
 	return slices.ContainsFunc(f.Dialled, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

@@ -42,9 +42,9 @@ const (
 	SecretsUnseen                     // nobody knows what Secrets there are, and nothing is said about them
 )
 
-// FarEnd is what a connector does about a host's far end: whom it does not connect to, and what it closes rather than do
+// UpstreamRestrictions is what a connector does about a host's far end: whom it does not connect to, and what it closes rather than do
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
-type FarEnd struct {
+type UpstreamRestrictions struct {
 	Refused []RefusedEndpoint          // endpoints that are left out
 	Whole   *ClosedPort                // why none of its ports is reached; nil where some may be
 	Closed  map[uint32]ClosedPort      // ports, by number
@@ -120,7 +120,7 @@ func (c ClosedPort) revised(svc *Service, rule *DestinationRule) ClosedPort {
 }
 
 // Key tells far ends apart: equal keys mean equal far ends.
-func (f FarEnd) Key() string {
+func (f UpstreamRestrictions) Key() string {
 	if len(f.Refused) == 0 && len(f.Closed) == 0 && len(f.Given) == 0 && len(f.Dialled) == 0 {
 		return ""
 	}
@@ -128,14 +128,14 @@ func (f FarEnd) Key() string {
 }
 
 // Leads says whether an endpoint is one that is connected to.
-func (f FarEnd) Leads(e Endpoint) bool {
+func (f UpstreamRestrictions) Leads(e Endpoint) bool {
 	return !slices.ContainsFunc(f.Refused, func(r RefusedEndpoint) bool { return r.Address == e.Address })
 }
 
-// FarEnd judges a service as it is reached by a connector, with the rule that counts there. A port whose settings cannot be
+// UpstreamRestrictions judges a service as it is reached by a connector, with the rule that counts there. A port whose settings cannot be
 // kept is closed: in no case does plain text go where TLS was asked for, nor a gateway's own certificate anywhere.
-func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Connector) FarEnd {
-	var f FarEnd
+func (s *Snapshot) UpstreamRestrictions(svc *Service, rule *DestinationRule, p Connector) UpstreamRestrictions {
+	var f UpstreamRestrictions
 	f.Refused = s.refusedEndpoints(svc, p)
 	if len(f.Refused) > 0 && len(f.Refused) == len(svc.Endpoints) {
 		f.closeWhole(svc, ClosedPort{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
@@ -161,7 +161,7 @@ func (s *Snapshot) FarEnd(svc *Service, rule *DestinationRule, p Connector) FarE
 }
 
 // Secrets are what its ports need of Secrets, in the ports' order.
-func (f FarEnd) Secrets() []GivenCredential {
+func (f UpstreamRestrictions) Secrets() []GivenCredential {
 	var out []GivenCredential
 	for _, port := range slices.Sorted(maps.Keys(f.Given)) {
 		out = append(out, f.Given[port].Each()...)
@@ -169,21 +169,21 @@ func (f FarEnd) Secrets() []GivenCredential {
 	return out
 }
 
-func (f *FarEnd) closeWhole(svc *Service, c ClosedPort) {
+func (f *UpstreamRestrictions) closeWhole(svc *Service, c ClosedPort) {
 	f.Whole = &c
 	for _, port := range svc.Ports {
 		f.close(port, c)
 	}
 }
 
-func (f *FarEnd) close(port Port, c ClosedPort) {
+func (f *UpstreamRestrictions) close(port Port, c ClosedPort) {
 	if f.Closed == nil {
 		f.Closed = map[uint32]ClosedPort{}
 	}
 	f.Closed[port.Number] = c
 }
 
-func (f *FarEnd) give(port Port, g GivenCredential) {
+func (f *UpstreamRestrictions) give(port Port, g GivenCredential) {
 	if !g.Pair && !g.Roots {
 		return
 	}
@@ -194,7 +194,7 @@ func (f *FarEnd) give(port Port, g GivenCredential) {
 }
 
 // Datagrams says why nothing goes by UDP to a host for which a rule counts; false where it may.
-func (f FarEnd) Datagrams(rule *DestinationRule) (ClosedPort, bool) {
+func (f UpstreamRestrictions) Datagrams(rule *DestinationRule) (ClosedPort, bool) {
 	if f.Whole != nil {
 		return *f.Whole, true
 	}
@@ -259,7 +259,7 @@ func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *DestinationRule)
 // ExitRule is the rule that a service's egress gateway follows. Of rules with a workloadSelector those count that select
 // the gateway's own pods.
 func (s *Snapshot) ExitRule(svc *Service) *DestinationRule {
-	var selected Selected
+	var selected SelectorKey
 	if k, ok := s.KubeService(svc.Exit); ok && len(s.selecting) > 0 {
 		selected = s.Selecting(svc.Exit.Namespace, k.Selector)
 	}

@@ -46,7 +46,7 @@ spec: {host: a.example, trafficPolicy: {tls: {` + rule + `}}}`
 	}
 	s, _ := registry.New(&cfg).Apply(changes)
 	svc := s.Services("a.example")[0]
-	f := s.FarEnd(svc, s.Rule(svc, "shop", ""), p)
+	f := s.UpstreamRestrictions(svc, s.Rule(svc, "shop", ""), p)
 	if c, closed := f.Closed[8080]; closed {
 		return c.By.String() + ": " + c.Why
 	}
@@ -173,7 +173,7 @@ spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)
 	svc := s.Services("a.example")[0]
-	closed := s.FarEnd(svc, s.ExitRule(svc), registry.Connector{Kind: registry.AtGateway, Namespace: "istio-system"}).Closed
+	closed := s.UpstreamRestrictions(svc, s.ExitRule(svc), registry.Connector{Kind: registry.AtGateway, Namespace: "istio-system"}).Closed
 	if len(closed) != 1 || !strings.Contains(closed[8080].Why, "MUTUAL needs a client certificate") || closed[8080].By.Name != "r" {
 		t.Errorf("closed: %v", closed)
 	}

@@ -220,7 +220,7 @@ func (b *batch) settleGatewayAPI() {
 func (b *batch) remakeSessions() {
 	for host := range b.touched {
 		for key := range b.index.gatewayAPI.backed[host] {
-			if o := b.objects[key]; o != nil && route.HasSession(o.Spec) {
+			if o := b.objects.Get(key); o != nil && route.HasSession(o.Spec) {
 				b.remade[key] = true
 			}
 		}

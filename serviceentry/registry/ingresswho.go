@@ -52,15 +52,15 @@ func (s *Snapshot) IngressOf(ns string, labels map[string]string, sessions uint3
 	return s.IngressFor(ns, labels, service, sessions)
 }
 
-// IngressPods are pods that are one ingress gateway, with the labels that they have, as far as they are known.
-type IngressPods struct {
+// IngressCandidate are pods that are one ingress gateway, with the labels that they have, as far as they are known.
+type IngressCandidate struct {
 	Ingress
 	Has map[string]string
 }
 
 // IngressesOf gives the ingress gateways that a Gateway object opens anything at, of Istio's or of the Gateway API, or whose pods a Service selects: as
 // many as their labels tell apart. err says why there are none.
-func (s *Snapshot) IngressesOf(key config.Key) ([]IngressPods, error) {
+func (s *Snapshot) IngressesOf(key config.Key) ([]IngressCandidate, error) {
 	var all gatewayPods
 	if key.Kind == config.KindService {
 		ref := Ref{key.Namespace, key.Name}
@@ -89,7 +89,7 @@ func (s *Snapshot) IngressesOf(key config.Key) ([]IngressPods, error) {
 
 // gatewayPods are those of ingress gateways, and how many pods were looked at that others leave by.
 type gatewayPods struct {
-	pods  []IngressPods
+	pods  []IngressCandidate
 	exits int
 }
 
@@ -114,12 +114,12 @@ func (g *gatewayPods) pod(s *Snapshot, ns string, labels map[string]string) {
 	switch {
 	case !is:
 		g.exits++
-	case !slices.ContainsFunc(g.pods, func(p IngressPods) bool { return p.Ingress == who && maps.Equal(p.Has, has) }):
-		g.pods = append(g.pods, IngressPods{who, has})
+	case !slices.ContainsFunc(g.pods, func(p IngressCandidate) bool { return p.Ingress == who && maps.Equal(p.Has, has) }):
+		g.pods = append(g.pods, IngressCandidate{who, has})
 	}
 }
 
-func (g *gatewayPods) of(key config.Key) ([]IngressPods, error) {
+func (g *gatewayPods) of(key config.Key) ([]IngressCandidate, error) {
 	switch {
 	case len(g.pods) > 0:
 		return g.pods, nil

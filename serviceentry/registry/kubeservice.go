@@ -24,7 +24,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 		Addresses:           clusterIPs(spec),
 		TrafficDistribution: prefersOf(o, spec),
 		NodeLocal:           nodeLocal(spec),
-		Selected:            len(spec.Spec.Selector) > 0,
+		HasSelector:         len(spec.Spec.Selector) > 0,
 		ByClientIP:          spec.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
 		ExportTo:            exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
 	}

@@ -14,50 +14,50 @@ import (
 // about what comes to its pods: see Snapshot.Beyond.
 const MostLeads = 50_000
 
-// doorstep is where entries lead to: a pod's address, as far as a namespace's entries say so.
-type doorstep struct {
+// podAddress is where entries lead to: a pod's address, as far as a namespace's entries say so.
+type podAddress struct {
 	namespace string
 	address   netip.Addr
 }
 
-// lead is an entry that leads there, by one of its endpoints. It stands for all hosts of the entry.
-type lead struct {
+// podEntry is an entry that leads there, by one of its endpoints. It stands for all hosts of the entry.
+type podEntry struct {
 	*Service
 	endpoint int
 }
 
 // arriving is who leads where; each list in order of Service.compare and the endpoints.
-type arriving = ordered.Keyed[doorstep, []lead]
+type arriving = ordered.Keyed[podAddress, []podEntry]
 
 func newArriving() arriving {
-	return ordered.NewKeyed[doorstep, []lead](func(a, b doorstep) int {
+	return ordered.NewKeyed[podAddress, []podEntry](func(a, b podAddress) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), a.address.Compare(b.address))
 	})
 }
 
 // leads goes through where an entry leads to, by its endpoints.
-func (s *Service) leads(to func(at doorstep, endpoint int)) {
+func (s *Service) leads(to func(at podAddress, endpoint int)) {
 	for i, e := range s.Endpoints {
 		if addr, err := netip.ParseAddr(e.Address); err == nil && e.Cluster == "" {
-			to(doorstep{s.Namespace, addr.Unmap()}, i)
+			to(podAddress{s.Namespace, addr.Unmap()}, i)
 		}
 	}
 }
 
-// leader is what a ServiceEntry of the mesh registers, by the first of its hosts: they have all the same ports and endpoints. ports is how many ports of
+// meshEntry is what a ServiceEntry of the mesh registers, by the first of its hosts: they have all the same ports and endpoints. ports is how many ports of
 // endpoints it leads to.
-type leader struct {
+type meshEntry struct {
 	*Service
 	ports int
 }
 
 // leaderOf is that of an entry's services; nil where it leads to no pod.
-func leaderOf(services []*Service) *leader {
+func leaderOf(services []*Service) *meshEntry {
 	if len(services) == 0 || services[0].External || services[0].Source.Kind != config.KindServiceEntry {
 		return nil
 	}
-	l := &leader{Service: services[0]}
-	l.leads(func(doorstep, int) { l.ports += len(l.Ports) })
+	l := &meshEntry{Service: services[0]}
+	l.leads(func(podAddress, int) { l.ports += len(l.Ports) })
 	if l.ports == 0 {
 		return nil
 	}
@@ -65,7 +65,7 @@ func leaderOf(services []*Service) *leader {
 }
 
 // leadsAlike says whether two leaders lead to the same ports of the same workloads.
-func leadsAlike(a, b *leader) bool {
+func leadsAlike(a, b *meshEntry) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -75,7 +75,7 @@ func leadsAlike(a, b *leader) bool {
 }
 
 // beyondOf gives, of a namespace's entries, those that lead to more ports than count, by their keys. Entries that come first have theirs.
-func beyondOf(leaders []*leader) map[config.Key]bool {
+func beyondOf(leaders []*meshEntry) map[config.Key]bool {
 	all := 0
 	for _, l := range leaders {
 		all += l.ports
@@ -85,7 +85,7 @@ func beyondOf(leaders []*leader) map[config.Key]bool {
 	}
 	out := map[config.Key]bool{}
 	left := MostLeads
-	for _, l := range slices.SortedFunc(slices.Values(leaders), func(a, b *leader) int { return a.compare(b.Service) }) {
+	for _, l := range slices.SortedFunc(slices.Values(leaders), func(a, b *meshEntry) int { return a.compare(b.Service) }) {
 		if l.ports > left {
 			out[l.Source] = true
 			continue
@@ -100,11 +100,11 @@ func (s *Snapshot) Beyond(entry config.Key) bool { return s.beyond[entry.Namespa
 
 // LedAddress is the first address at which an entry of the namespace leads to a workload with these labels; not valid where none does.
 func (s *Snapshot) LedAddress(ns string, labels map[string]string) (found netip.Addr) {
-	s.arriving.From(doorstep{namespace: ns}, func(at doorstep, list []lead) bool {
+	s.arriving.From(podAddress{namespace: ns}, func(at podAddress, list []podEntry) bool {
 		if at.namespace != ns {
 			return false
 		}
-		if slices.ContainsFunc(list, func(l lead) bool { return selects(labels, l.Endpoints[l.endpoint].Labels) }) {
+		if slices.ContainsFunc(list, func(l podEntry) bool { return selects(labels, l.Endpoints[l.endpoint].Labels) }) {
 			found = at.address
 		}
 		return !found.IsValid()
@@ -113,7 +113,7 @@ func (s *Snapshot) LedAddress(ns string, labels map[string]string) (found netip.
 }
 
 // noteLeader remembers what an entry leads to now; nil: to nothing.
-func (b *batch) noteLeader(entry config.Key, now *leader) {
+func (b *batch) noteLeader(entry config.Key, now *meshEntry) {
 	if b.leaders[entry.Namespace][entry] == nil && now == nil {
 		delete(b.arrived, entry)
 		return
@@ -123,11 +123,11 @@ func (b *batch) noteLeader(entry config.Key, now *leader) {
 
 // settleArriving brings what leads to pods up to date, once a batch.
 func (b *batch) settleArriving() {
-	turned := &turnedLeads{gone: map[doorstep]map[config.Key]bool{}, come: map[doorstep][]lead{}}
-	arrived := map[string]map[config.Key]*leader{} // by namespace
+	turned := &turnedLeads{gone: map[podAddress]map[config.Key]bool{}, come: map[podAddress][]podEntry{}}
+	arrived := map[string]map[config.Key]*meshEntry{} // by namespace
 	for entry, now := range b.arrived {
 		if arrived[entry.Namespace] == nil {
-			arrived[entry.Namespace] = map[config.Key]*leader{}
+			arrived[entry.Namespace] = map[config.Key]*meshEntry{}
 		}
 		arrived[entry.Namespace][entry] = now
 	}
@@ -138,13 +138,13 @@ func (b *batch) settleArriving() {
 }
 
 // settleLeaders brings a namespace's entries up to date, of which these may be otherwise, and notes which leads come and go.
-func (b *batch) settleLeaders(ns string, arrived map[config.Key]*leader, turned *turnedLeads) {
+func (b *batch) settleLeaders(ns string, arrived map[config.Key]*meshEntry, turned *turnedLeads) {
 	list := b.leaders[ns]
 	if list == nil {
-		list = map[config.Key]*leader{}
+		list = map[config.Key]*meshEntry{}
 		b.leaders[ns] = list
 	}
-	was, before := map[config.Key]*leader{}, b.next.beyond[ns]
+	was, before := map[config.Key]*meshEntry{}, b.next.beyond[ns]
 	for entry, now := range arrived {
 		old := list[entry]
 		if leadsAlike(old, now) {
@@ -194,12 +194,12 @@ func (b *batch) settleLeaders(ns string, arrived map[config.Key]*leader, turned 
 
 // turnedLeads are the leads that come and go.
 type turnedLeads struct {
-	gone map[doorstep]map[config.Key]bool
-	come map[doorstep][]lead
+	gone map[podAddress]map[config.Key]bool
+	come map[podAddress][]podEntry
 }
 
-func (t *turnedLeads) goes(s *leader) {
-	s.leads(func(at doorstep, _ int) {
+func (t *turnedLeads) goes(s *meshEntry) {
+	s.leads(func(at podAddress, _ int) {
 		if t.gone[at] == nil {
 			t.gone[at] = map[config.Key]bool{}
 		}
@@ -207,13 +207,13 @@ func (t *turnedLeads) goes(s *leader) {
 	})
 }
 
-func (t *turnedLeads) comes(s *leader) {
-	s.leads(func(at doorstep, endpoint int) { t.come[at] = append(t.come[at], lead{s.Service, endpoint}) })
+func (t *turnedLeads) comes(s *meshEntry) {
+	s.leads(func(at podAddress, endpoint int) { t.come[at] = append(t.come[at], podEntry{s.Service, endpoint}) })
 }
 
 // settle puts them into the index, and gives the namespaces in which something is otherwise, in order.
-func (t *turnedLeads) settle(index *ordered.KeyedEdit[doorstep, []lead]) []string {
-	namespaces, at := map[string]bool{}, map[doorstep]bool{}
+func (t *turnedLeads) settle(index *ordered.KeyedEdit[podAddress, []podEntry]) []string {
+	namespaces, at := map[string]bool{}, map[podAddress]bool{}
 	for d := range t.gone {
 		at[d] = true
 	}
@@ -224,12 +224,12 @@ func (t *turnedLeads) settle(index *ordered.KeyedEdit[doorstep, []lead]) []strin
 		namespaces[d.namespace] = true
 		was, _ := index.Get(d)
 		gone := t.gone[d]
-		list := append(slices.DeleteFunc(slices.Clone(was), func(l lead) bool { return gone[l.Source] }), t.come[d]...)
+		list := append(slices.DeleteFunc(slices.Clone(was), func(l podEntry) bool { return gone[l.Source] }), t.come[d]...)
 		if len(list) == 0 {
 			index.Delete(d)
 			continue
 		}
-		slices.SortFunc(list, func(x, y lead) int { return cmp.Or(x.compare(y.Service), cmp.Compare(x.endpoint, y.endpoint)) })
+		slices.SortFunc(list, func(x, y podEntry) int { return cmp.Or(x.compare(y.Service), cmp.Compare(x.endpoint, y.endpoint)) })
 		index.Put(d, list)
 	}
 	return slices.Sorted(maps.Keys(namespaces))

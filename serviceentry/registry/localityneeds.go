@@ -88,12 +88,12 @@ func asksOf(s *locality.Setting) (a localityNeeds) {
 }
 
 // Spread is what the endpoints of a service are told apart by, for a rule's settings at a port; nil where they are asked alike.
-func (n ClientLocation) Spread(svc *Service, t Traffic) *locality.Setting {
+func (n ClientLocation) Spread(svc *Service, t TrafficPolicy) *locality.Setting {
 	return spread(svc, t, n.Default)
 }
 
 // spread: a rule's own setting stands in for what the Service asks for, and that for the mesh's, as in Istio.
-func spread(svc *Service, t Traffic, def *networking.LocalityLoadBalancerSetting) *locality.Setting {
+func spread(svc *Service, t TrafficPolicy, def *networking.LocalityLoadBalancerSetting) *locality.Setting {
 	fails := t.Outlier != nil
 	if own := t.Balancer.GetLocalityLbSetting(); own != nil {
 		return locality.Of(own, fails)
@@ -108,7 +108,7 @@ func spread(svc *Service, t Traffic, def *networking.LocalityLoadBalancerSetting
 func asksAt(svc *Service, r *DestinationRule, def *networking.LocalityLoadBalancerSetting) (a localityNeeds) {
 	a.node = svc.NodeLocal
 	if r == nil {
-		return a.and(asksOf(spread(svc, Traffic{}, def)))
+		return a.and(asksOf(spread(svc, TrafficPolicy{}, def)))
 	}
 	for _, t := range r.distinct {
 		a = a.and(asksOf(spread(svc, t, def)))
@@ -121,7 +121,7 @@ func asksAt(svc *Service, r *DestinationRule, def *networking.LocalityLoadBalanc
 func (r *DestinationRule) tellApart() {
 	balancers := []*networking.LoadBalancerSettings{nil}
 	var outlier *networking.OutlierDetection
-	read := func(list ...Traffic) {
+	read := func(list ...TrafficPolicy) {
 		for _, t := range list {
 			if t.Balancer.GetLocalityLbSetting() != nil {
 				balancers = append(balancers, t.Balancer)
@@ -129,7 +129,7 @@ func (r *DestinationRule) tellApart() {
 			outlier = cmp.Or(outlier, t.Outlier)
 		}
 	}
-	ofPorts := func(ports map[uint32]Traffic) {
+	ofPorts := func(ports map[uint32]TrafficPolicy) {
 		for _, port := range slices.Sorted(maps.Keys(ports)) {
 			read(ports[port])
 		}
@@ -141,9 +141,9 @@ func (r *DestinationRule) tellApart() {
 		ofPorts(s.portTraffic)
 	}
 	for _, b := range balancers {
-		r.distinct = append(r.distinct, Traffic{Balancer: b})
+		r.distinct = append(r.distinct, TrafficPolicy{Balancer: b})
 		if outlier != nil {
-			r.distinct = append(r.distinct, Traffic{Balancer: b, Outlier: outlier})
+			r.distinct = append(r.distinct, TrafficPolicy{Balancer: b, Outlier: outlier})
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // TestForKeepsWhatCounts: the mesh's setting stays where a host's endpoints are told apart by it, also where it asks nothing about the client.
 func TestForKeepsWhatCounts(t *testing.T) {
-	noticed, plain := &DestinationRule{traffic: Traffic{Outlier: &networking.OutlierDetection{}}}, &DestinationRule{}
+	noticed, plain := &DestinationRule{traffic: TrafficPolicy{Outlier: &networking.OutlierDetection{}}}, &DestinationRule{}
 	noticed.tellApart()
 	plain.tellApart()
 	client := locality.Client{Locality: "r/z", Node: "n", Labels: "a=b"}

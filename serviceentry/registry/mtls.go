@@ -69,11 +69,11 @@ func AccountsOf(list []Endpoint) []string {
 	return out
 }
 
-// Inbound is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
+// InboundKey is what a workload lets in, in one text that can be compared: workloads of which it is equal take in the same. It is the mode,
 // and each of the pod's own ports that something leads to, or that a PeerAuthentication names, in order: "PERMISSIVE
 // 8080/HTTP 9000/TCP/STRICT 9001/-/DISABLE", with "@ADDRESS:PORT" behind where a Sidecar object leads it elsewhere in the pod. "" is that of a mesh without mutual TLS: what comes passes, and nothing is told apart; "UNASKED 8080/TCP@127.0.0.1:80" is that where a Sidecar object leads a port elsewhere. But a pod whose label
 // says that it takes mutual TLS takes it, also when the mesh's setting is off: clients may hear of that later than the pod.
-type Inbound string
+type InboundKey string
 
 // InboundPort is one of the pod's own ports.
 type InboundPort struct {
@@ -88,7 +88,7 @@ type InboundPort struct {
 
 // Inbound gives that of a workload. Which number a port has that a Service names is known from its endpoints: addresses are the
 // pod's own.
-func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) Inbound {
+func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) InboundKey {
 	if !s.TakesMutual(labels) {
 		return s.forwarded(ns, labels)
 	}
@@ -108,7 +108,7 @@ func (s *Snapshot) Inbound(ns string, labels map[string]string, address string) 
 		p.Mode, _ = modes.At(number)
 		out = append(out, p.text(modes.Default))
 	}
-	return Inbound(strings.Join(out, " "))
+	return InboundKey(strings.Join(out, " "))
 }
 
 // unasked begins the text of a workload that asks nobody: see Inbound.Asks.
@@ -116,7 +116,7 @@ const unasked = "UNASKED"
 
 // forwarded is what a workload lets in that takes no mutual TLS: what a Sidecar object leads elsewhere in the pod goes there. Nothing is told apart, and no
 // policy is asked.
-func (s *Snapshot) forwarded(ns string, labels map[string]string) Inbound {
+func (s *Snapshot) forwarded(ns string, labels map[string]string) InboundKey {
 	scope := s.Scope(ns, labels)
 	if scope == nil || len(scope.Ingress) == 0 {
 		return ""
@@ -126,11 +126,11 @@ func (s *Snapshot) forwarded(ns string, labels map[string]string) Inbound {
 		p.HTTP = false
 		out = append(out, p.text(p.Mode))
 	}
-	return Inbound(strings.Join(out, " "))
+	return InboundKey(strings.Join(out, " "))
 }
 
 // Asks says whether policies are asked about what comes in.
-func (in Inbound) Asks() bool { return in != "" && !strings.HasPrefix(string(in), unasked) }
+func (in InboundKey) Asks() bool { return in != "" && !strings.HasPrefix(string(in), unasked) }
 
 // Renumbered gives the namespaces in which pods may have other numbers now for ports that Services name, or in which other ServiceEntries lead to them.
 func (s *Snapshot) Renumbered(changed Changed) map[string]bool {
@@ -186,7 +186,7 @@ func (p InboundPort) text(usual MTLSMode) string {
 }
 
 // Parse gives what the text says.
-func (in Inbound) Parse() (usual MTLSMode, ports []InboundPort) {
+func (in InboundKey) Parse() (usual MTLSMode, ports []InboundPort) {
 	words := strings.Fields(string(in))
 	if len(words) == 0 {
 		return Disable, nil

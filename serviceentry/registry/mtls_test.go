@@ -14,7 +14,7 @@ func TestPodsTakeWhatTheyTold(t *testing.T) {
 		name   string
 		on     bool
 		labels map[string]string
-		want   registry.Inbound
+		want   registry.InboundKey
 	}{
 		{"off", false, nil, ""},
 		{"off, but told", false, map[string]string{"security.istio.io/tlsMode": "istio"}, "PERMISSIVE"},

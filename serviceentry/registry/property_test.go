@@ -79,7 +79,7 @@ func farEnds(s *registry.Snapshot, svc *registry.Service, ns string) (out []stri
 		if kind == registry.AtSidecar {
 			rule = s.Rule(svc, ns, s.Selecting(ns, map[string]string{"istio": "app"}))
 		}
-		out = append(out, s.FarEnd(svc, rule, registry.Connector{Kind: kind, Namespace: ns}).Key())
+		out = append(out, s.UpstreamRestrictions(svc, rule, registry.Connector{Kind: kind, Namespace: ns}).Key())
 	}
 	return out
 }

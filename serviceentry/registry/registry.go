@@ -21,8 +21,8 @@ import (
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
 	objects config.ByKey[*config.Object]
-	hostsOf config.ByKey[[]string]            // what each object registered
-	leaders map[string]map[config.Key]*leader // of a namespace's ServiceEntries of the mesh: what they lead to pods by
+	hostsOf config.ByKey[[]string]               // what each object registered
+	leaders map[string]map[config.Key]*meshEntry // of a namespace's ServiceEntries of the mesh: what they lead to pods by
 	index   index
 	remotes map[string]*index // of other clusters, by their names
 	madeUp  *madeUp
@@ -47,7 +47,7 @@ type Registry struct {
 // New makes an empty registry.
 func New(cfg *mesh.Config) *Registry {
 	return &Registry{
-		leaders: map[string]map[config.Key]*leader{},
+		leaders: map[string]map[config.Key]*meshEntry{},
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
@@ -148,7 +148,7 @@ type batch struct {
 	virtual   *ordered.Edit[[]*VirtualService]
 	kube      *ordered.KeyedEdit[Ref, *KubeService]
 	written   *ordered.KeyedEdit[netip.Addr, []*Service]
-	arriving  *ordered.KeyedEdit[doorstep, []lead]
+	arriving  *ordered.KeyedEdit[podAddress, []podEntry]
 	aliases   *ordered.Edit[*Alias]
 	aliasesOf *ordered.Edit[[]Ref]
 	changed   Changed
@@ -166,7 +166,7 @@ type batch struct {
 	renamed     map[string]bool       // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[netip.Addr]map[string]bool
-	arrived   map[config.Key]*leader // ServiceEntries of the mesh that may lead to other pods, and what they are now
+	arrived   map[config.Key]*meshEntry // ServiceEntries of the mesh that may lead to other pods, and what they are now
 
 	partial []string // of the patterns of rules that changed, those whose "*" is a part of a label
 	unseen  bool     // something is new that shows in no host yet
@@ -214,7 +214,7 @@ func (r *Registry) begin() *batch {
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
-		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*leader{},
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*meshEntry{},
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},

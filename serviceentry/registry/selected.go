@@ -9,13 +9,13 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
-// Selected is what selects a workload by its labels: the DestinationRules of its namespace, and the sourceLabels in
+// SelectorKey is what selects a workload by its labels: the DestinationRules of its namespace, and the sourceLabels in
 // VirtualServices that it may follow: "NS/NAME,NAME…|k=v,k=v|k=v", in order; "" for nothing. It is a text so that it can be
 // compared: workloads of which it is equal, in namespaces of one view, get the same.
-type Selected string
+type SelectorKey string
 
 // Selecting gives what selects a workload of the namespace.
-func (s *Snapshot) Selecting(ns string, labels map[string]string) Selected {
+func (s *Snapshot) Selecting(ns string, labels map[string]string) SelectorKey {
 	var names []string
 	for _, r := range s.selecting[ns] {
 		if selects(r.Selector, labels) {
@@ -30,7 +30,7 @@ func (s *Snapshot) Selecting(ns string, labels map[string]string) Selected {
 	if names != nil {
 		text = ns + "/" + strings.Join(names, ",")
 	}
-	return Selected(strings.Join(append([]string{text}, sources...), "|"))
+	return SelectorKey(strings.Join(append([]string{text}, sources...), "|"))
 }
 
 // SelectsByLabels says whether anything tells workloads of a namespace apart by their labels: which policies, Sidecars, DestinationRules and
@@ -53,14 +53,14 @@ func (s *Snapshot) SelectsByLabels(ns string) bool {
 }
 
 // has says whether a DestinationRule selects the workload.
-func (s Selected) has(rule config.Key) bool {
+func (s SelectorKey) has(rule config.Key) bool {
 	rules, _, _ := strings.Cut(string(s), "|")
 	ns, names, _ := strings.Cut(rules, "/")
 	return ns == rule.Namespace && slices.Contains(strings.Split(names, ","), rule.Name)
 }
 
 // Carries says whether the workload has all labels of a VirtualService's sourceLabels; it implements route.Source.
-func (s Selected) Carries(selector map[string]string) bool {
+func (s SelectorKey) Carries(selector map[string]string) bool {
 	if len(selector) == 0 {
 		return true
 	}

@@ -138,8 +138,8 @@ type Service struct {
 	Borrowed bool
 	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
 	Waypoint Ref `json:",omitzero"`
-	// Selected says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
-	Selected bool `json:",omitzero"`
+	// HasSelector says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
+	HasSelector bool `json:",omitzero"`
 	// ByClientIP says of a Kubernetes Service that it keeps clients with their pods by their addresses (sessionAffinity), which proxies do not.
 	ByClientIP bool `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.

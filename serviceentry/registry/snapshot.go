@@ -164,7 +164,7 @@ func widerRule(tail string) string {
 // Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
-func (s *Snapshot) Rule(svc *Service, ns string, selected Selected) *DestinationRule {
+func (s *Snapshot) Rule(svc *Service, ns string, selected SelectorKey) *DestinationRule {
 	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {

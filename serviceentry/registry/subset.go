@@ -13,8 +13,8 @@ import (
 type Subset struct {
 	Name        string
 	Labels      map[string]string // that its endpoints carry; empty: all endpoints
-	traffic     Traffic
-	portTraffic map[uint32]Traffic
+	traffic     TrafficPolicy
+	portTraffic map[uint32]TrafficPolicy
 }
 
 // Subset finds one by its name.
@@ -31,7 +31,7 @@ func (r *DestinationRule) Subset(name string) (Subset, bool) {
 
 // SubsetTraffic is what a rule says for a port of a subset: as in Istio, each part that the subset has stands in for the rule's. ""
 // is no subset.
-func (r *DestinationRule) SubsetTraffic(name string, port uint32) Traffic {
+func (r *DestinationRule) SubsetTraffic(name string, port uint32) TrafficPolicy {
 	t := r.TrafficFor(port)
 	s, ok := r.Subset(name)
 	if !ok {
@@ -84,8 +84,8 @@ func (r *DestinationRule) readSubsets(in []*networking.Subset) {
 	slices.SortFunc(r.Subsets, func(a, b Subset) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Parts are all of a host's endpoints, and those that its rule, if it has one, tells apart.
-func (r *DestinationRule) Parts() []Subset {
+// SubsetsAndAll are all of a host's endpoints, and those that its rule, if it has one, tells apart.
+func (r *DestinationRule) SubsetsAndAll() []Subset {
 	all := []Subset{{}}
 	if r == nil {
 		return all

@@ -162,7 +162,7 @@ func (v *VirtualService) viewers() []string {
 // a Rule: the workload's own namespace's, then that of whoever registered the service, then the root namespace's; the exact
 // host before patterns, the longest first. Of several of one namespace the oldest counts, alone, as in Istio. One that has no
 // match for workloads of the namespace with what selects them is none.
-func (s *Snapshot) Routes(svc *Service, ns string, selected Selected) *VirtualService {
+func (s *Snapshot) Routes(svc *Service, ns string, selected SelectorKey) *VirtualService {
 	if v := s.routes(svc, ns); v != nil && v.leads(ns, selected) {
 		return v
 	}
@@ -199,9 +199,9 @@ func (s *Snapshot) routes(svc *Service, ns string) *VirtualService {
 }
 
 // leads says whether a match is for workloads of a namespace with what selects them.
-func (v *VirtualService) leads(ns string, selected Selected) bool {
+func (v *VirtualService) leads(ns string, selected SelectorKey) bool {
 	return slices.ContainsFunc(v.wheres(), func(w route.Where) bool {
-		return w.At(route.Place{Gateway: route.Mesh, Ports: []uint32{w.Port}, Namespace: ns, Source: selected})
+		return w.At(route.Scope{Gateway: route.Mesh, Ports: []uint32{w.Port}, Namespace: ns, Source: selected})
 	})
 }
 

@@ -236,5 +236,5 @@ func TestOneVirtualServiceTouchesItsHosts(t *testing.T) {
 	if got := w.leader("b.com", "x", nil); got != "shop/v" {
 		t.Errorf("%q leads", got)
 	}
-	var _ route.Source = registry.Selected("")
+	var _ route.Source = registry.SelectorKey("")
 }

@@ -37,7 +37,7 @@ func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	}
 	ref, _ := RefOf(svc.Host)
 	k, ok := s.KubeService(ref)
-	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.IsDoor(svc) {
+	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.HasReservedAddress(svc) {
 		return WaypointUse{}, false
 	}
 	_, why := gatewayapi.Waypoint(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, svc.Namespace)
@@ -56,8 +56,8 @@ func (s *Snapshot) IngressWaypoint(svc *Service) (WaypointUse, bool) {
 	return s.Waypoint(svc)
 }
 
-// IsDoor says whether a Service is one of the mesh's reserved addresses.
-func (s *Snapshot) IsDoor(svc *Service) bool {
+// HasReservedAddress says whether a Service is one of the mesh's reserved addresses.
+func (s *Snapshot) HasReservedAddress(svc *Service) bool {
 	return slices.ContainsFunc(svc.Addresses, func(p netip.Prefix) bool { return p.IsSingleIP() && slices.Contains(s.ReservedAddresses(), p.Addr()) })
 }
 

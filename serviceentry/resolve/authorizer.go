@@ -63,7 +63,7 @@ func (a *Authorizer) find(s *registry.Snapshot, near registry.ClientLocation, se
 	}
 	a.Far, a.Port = who.Reached(svc), port
 	a.Far.Led = nil // it is asked there, and nowhere else
-	if c, closed := a.Far.Far.Closed[port.Number]; closed {
+	if c, closed := a.Far.Restrictions.Closed[port.Number]; closed {
 		return "is closed: " + c.Why
 	}
 	return ""

@@ -90,8 +90,8 @@ func anywhere(list []route.L4) (out []route.L4) {
 }
 
 // placeAt is the gateway as a Gateway object sees it.
-func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *registry.Service, opaque bool) route.Place {
-	p := route.Place{Gateway: g.Key.Namespace + "/" + g.Key.Name, Namespace: e.gateway.Namespace, Ports: g.Ports(v.Key.Namespace, svc.Host, opaque)}
+func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *registry.Service, opaque bool) route.Scope {
+	p := route.Scope{Gateway: g.Key.Namespace + "/" + g.Key.Name, Namespace: e.gateway.Namespace, Ports: g.Ports(v.Key.Namespace, svc.Host, opaque)}
 	if k, ok := e.snap.KubeService(e.gateway); ok {
 		p.Source = route.Labels(k.Selector)
 	}
@@ -115,8 +115,8 @@ func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host stri
 		to = to.WithRouted(b.named(host))
 	}
 	reg := e.plain(to)
-	r := ReachedDestination{Service: to, Rule: reg.Rule, Far: reg.Far, Rows: map[uint32]*ExitRow{}}
-	r.Wrapped = e.snap.FarEnd(to.Read(), reg.Rule, e.place)
+	r := ReachedDestination{Service: to, Rule: reg.Rule, Restrictions: reg.Restrictions, Rows: map[uint32]*ExitRow{}}
+	r.Wrapped = e.snap.UpstreamRestrictions(to.Read(), reg.Rule, e.connector)
 	all := make([]Registration, len(own))
 	for i, s := range own {
 		if s.Source == registered.Source {
@@ -148,7 +148,7 @@ func (r *ExitRow) requests() []Route {
 	for i := range routes {
 		routes[i].mirrorOne(r.Service.Host, r.Port.Number)
 	}
-	if r.UserRoutes == nil || r.UserRoutes.Client == "" {
+	if r.GatewayRoutes == nil || r.GatewayRoutes.Client == "" {
 		return routes
 	}
 	for i := range routes {
@@ -165,12 +165,12 @@ func (r *ExitRow) requests() []Route {
 // l4 are the user's routes of connections to the row's port.
 func (r *ExitRow) l4() []route.L4 {
 	switch {
-	case r.UserRoutes == nil:
+	case r.GatewayRoutes == nil:
 		return nil
 	case r.Port.Protocol == registry.TLS:
-		return append(slices.Clip(r.UserRoutes.TLS), r.UserRoutes.Attached[r.Port.Number].TLS...)
+		return append(slices.Clip(r.GatewayRoutes.TLS), r.GatewayRoutes.Attached[r.Port.Number].TLS...)
 	default:
-		return r.UserRoutes.TCP
+		return r.GatewayRoutes.TCP
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *ExitRow) connections(kind Kind) []Route {
 
 // to is a destination of what came for the row.
 func (r *ExitRow) to(d route.Destination, kind Kind) WeightedDestination {
-	reach := r.UserRoutes.Ends[d.Host]
+	reach := r.GatewayRoutes.Ends[d.Host]
 	by := Route{By: r.by().Key, Revision: r.by().Revision}
 	t := WeightedDestination{ReachedDestination: &reach, Subset: d.Subset}
 	svc := reach.Service
@@ -214,7 +214,7 @@ func (r *ExitRow) to(d route.Destination, kind Kind) WeightedDestination {
 		return t.close(by, d, fmt.Sprintf("takes requests at port %d", number), "name a port of TLS or TCP")
 	}
 	t.Port, t.Row = row.Port, row
-	far := reach.Far
+	far := reach.Restrictions
 	if kind == Requests && row.Port.Protocol == registry.TLS {
 		t.speakTLS()
 		far = reach.Wrapped
@@ -244,7 +244,7 @@ func withBound(choices []Choice) []Choice {
 // following is the row as clients have it that follow other VirtualServices.
 func (r *ExitRow) following(b *GatewayRoutes) *ExitRow {
 	row := *r
-	row.UserRoutes = b
+	row.GatewayRoutes = b
 	return &row
 }
 
@@ -261,8 +261,8 @@ func (r *ExitRow) For(ns string) *ExitRow {
 // Secrets are what the ways of its routes need of Secrets.
 func (h *ExitHost) Secrets() (out []registry.GivenCredential) {
 	for _, r := range h.Own {
-		out = append(out, r.Far.Secrets()...)
-		for _, b := range r.UserRoutes {
+		out = append(out, r.Restrictions.Secrets()...)
+		for _, b := range r.GatewayRoutes {
 			for _, name := range slices.Sorted(maps.Keys(b.Ends)) {
 				out = append(out, b.Ends[name].Wrapped.Secrets()...)
 			}

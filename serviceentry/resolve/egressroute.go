@@ -40,7 +40,7 @@ func (e Exit) listed(svc *registry.Service) (out map[uint32]AttachedRoutes, by [
 			if !known || len(at.HTTP)+len(at.TLS) == 0 {
 				at.By, at.Of = v.Key, v.Revision
 			}
-			place := route.Place{Gateway: l.Ref, Namespace: e.gateway.Namespace, Ports: []uint32{l.Port}}
+			place := route.Scope{Gateway: l.Ref, Namespace: e.gateway.Namespace, Ports: []uint32{l.Port}}
 			if l.TLS {
 				at.TLS = append(at.TLS, route.L4At(v.TLS, place)...)
 			} else {
@@ -89,24 +89,24 @@ const httpsPort = 443
 
 // follows are the routes of requests to a port of the row; listed says that they are all that leaves there.
 func (r *ExitRow) follows() (http []route.HTTP, listed bool) {
-	if r.UserRoutes == nil {
+	if r.GatewayRoutes == nil {
 		return nil, r.Service.ByRoute(r.Port)
 	}
-	at, listed := r.UserRoutes.Attached[r.Port.Number]
-	if r.UserRoutes.Client != "" && len(r.UserRoutes.HTTP) > 0 {
-		return r.UserRoutes.HTTP, listed // clients' own come before what all follow
+	at, listed := r.GatewayRoutes.Attached[r.Port.Number]
+	if r.GatewayRoutes.Client != "" && len(r.GatewayRoutes.HTTP) > 0 {
+		return r.GatewayRoutes.HTTP, listed // clients' own come before what all follow
 	}
-	return route.Join(r.UserRoutes.HTTP, at.HTTP), listed
+	return route.Join(r.GatewayRoutes.HTTP, at.HTTP), listed
 }
 
 // by is the object that a row's routes are written in, where they are several the oldest.
 func (r *ExitRow) by() *registry.VirtualService {
-	if r.UserRoutes != nil {
-		if at, listed := r.UserRoutes.Attached[r.Port.Number]; listed && len(r.UserRoutes.HTTP)+len(r.UserRoutes.TLS)+len(r.UserRoutes.TCP) == 0 {
+	if r.GatewayRoutes != nil {
+		if at, listed := r.GatewayRoutes.Attached[r.Port.Number]; listed && len(r.GatewayRoutes.HTTP)+len(r.GatewayRoutes.TLS)+len(r.GatewayRoutes.TCP) == 0 {
 			return &registry.VirtualService{Key: at.By, Revision: at.Of}
 		}
-		if len(r.UserRoutes.By) > 0 {
-			return r.UserRoutes.By[0]
+		if len(r.GatewayRoutes.By) > 0 {
+			return r.GatewayRoutes.By[0]
 		}
 	}
 	return &registry.VirtualService{Key: r.Service.SourceOf(r.Port), Revision: r.Service.RevisionOf(r.Port)}

@@ -9,10 +9,10 @@ import (
 
 // Exit is a proxy by which others leave: an egress gateway, or the forward proxy of `sallyport up`.
 type Exit struct {
-	snap    *registry.Snapshot
-	gateway registry.Ref // zero at a forward proxy
-	place   registry.Connector
-	near    registry.ClientLocation
+	snap      *registry.Snapshot
+	gateway   registry.Ref // zero at a forward proxy
+	connector registry.Connector
+	near      registry.ClientLocation
 }
 
 // At is the exit where that is.
@@ -23,16 +23,16 @@ func (e Exit) At(near registry.ClientLocation) Exit {
 
 // GatewayOf is the exit that a Service's pods are; of the zero Ref nothing leaves.
 func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretAccess) Exit {
-	return Exit{snap: s, gateway: ref, place: registry.Connector{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
+	return Exit{snap: s, gateway: ref, connector: registry.Connector{Kind: registry.AtGateway, Namespace: ref.Namespace, Secrets: secrets}}
 }
 
 // ForwardProxy is that of `sallyport up`. It acts for a namespace, whoever its client is.
 func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretAccess) Exit {
-	return Exit{snap: s, place: registry.Connector{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
+	return Exit{snap: s, connector: registry.Connector{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
 }
 
 // verified says whether clients prove who they are.
-func (e Exit) verified() bool { return e.place.Kind == registry.AtGateway }
+func (e Exit) verified() bool { return e.connector.Kind == registry.AtGateway }
 
 // ExitHost is everything that what happens to a host at an exit depends on. Equal values mean that the same happens.
 type ExitHost struct {
@@ -48,10 +48,10 @@ type ExitHost struct {
 
 // Registration is one of a host, with the DestinationRule that an exit follows for it and what it does about its far end.
 type Registration struct {
-	Service    *registry.Service
-	Rule       *registry.DestinationRule
-	Far        registry.FarEnd
-	UserRoutes []GatewayRoutes // what users' VirtualServices make of it there
+	Service       *registry.Service
+	Rule          *registry.DestinationRule
+	Restrictions  registry.UpstreamRestrictions
+	GatewayRoutes []GatewayRoutes // what users' VirtualServices make of it there
 }
 
 // Host gathers what counts for a host; false where none of its registrations leaves here.
@@ -63,7 +63,7 @@ func (e Exit) Host(host string) (ExitHost, bool) {
 	var ends []registry.ServiceAndRule
 	for _, r := range own {
 		ends = append(ends, registry.ServiceAndRule{Service: r.Service, Rule: r.Rule})
-		for _, b := range r.UserRoutes {
+		for _, b := range r.GatewayRoutes {
 			for _, to := range b.Ends {
 				ends = append(ends, registry.ServiceAndRule{Service: to.Service, Rule: to.Rule})
 			}
@@ -82,7 +82,7 @@ func (e Exit) leaving(host string) []*registry.Service {
 	if e.verified() {
 		return e.attached(e.snap.Services(host))
 	}
-	if svc := e.snap.LeavingFor(host, e.place.Namespace); svc != nil && svc.External {
+	if svc := e.snap.LeavingFor(host, e.connector.Namespace); svc != nil && svc.External {
 		return []*registry.Service{svc.WithoutRoutes()} // which count at egress gateways
 	}
 	return nil
@@ -138,7 +138,7 @@ func (e Exit) registrations(list []*registry.Service) []Registration {
 
 func (e Exit) registration(svc *registry.Service) Registration {
 	r := e.plain(svc)
-	r.UserRoutes = e.bound(svc)
+	r.GatewayRoutes = e.bound(svc)
 	return r
 }
 
@@ -150,7 +150,7 @@ func (e Exit) plain(svc *registry.Service) Registration {
 	} else {
 		r.Rule = e.snap.Rule(svc, svc.Namespace, "")
 	}
-	r.Far = e.snap.FarEnd(svc, r.Rule, e.place)
+	r.Restrictions = e.snap.UpstreamRestrictions(svc, r.Rule, e.connector)
 	return r
 }
 

@@ -35,8 +35,8 @@ type ExitRow struct {
 	Audience []string
 	// First says that it is the host's first: the others are told apart by their namespace.
 	First bool
-	// UserRoutes is what the row's clients follow of users' VirtualServices; nil where there are none for them.
-	UserRoutes *GatewayRoutes
+	// GatewayRoutes is what the row's clients follow of users' VirtualServices; nil where there are none for them.
+	GatewayRoutes *GatewayRoutes
 
 	bounds   []GatewayRoutes
 	verified bool
@@ -95,9 +95,9 @@ func rowsAt(list []Registration, number uint32, verified bool) (rows []*ExitRow)
 func rowOf(reg Registration, port registry.Port, all []Registration, verified, first bool) *ExitRow {
 	row := &ExitRow{Registration: reg, Port: port, Audience: audience(all, reg.Service.Namespace, port.Number), First: first, verified: verified}
 	row.TLS, row.Port.TargetPort = registry.Origination(reg.Service, port, reg.Rule)
-	row.bounds = reg.UserRoutes
-	if len(reg.UserRoutes) > 0 && reg.UserRoutes[0].Client == "" {
-		row.UserRoutes = &reg.UserRoutes[0]
+	row.bounds = reg.GatewayRoutes
+	if len(reg.GatewayRoutes) > 0 && reg.GatewayRoutes[0].Client == "" {
+		row.GatewayRoutes = &reg.GatewayRoutes[0]
 	}
 	return row
 }
@@ -193,7 +193,7 @@ func (r *ExitRow) LetsIn(ns string) bool {
 
 // Closed is why nothing is sent; false where something is.
 func (r *ExitRow) Closed() (registry.ClosedPort, bool) {
-	c, closed := r.Far.Closed[r.Port.Number]
+	c, closed := r.Restrictions.Closed[r.Port.Number]
 	return c, closed
 }
 
@@ -228,7 +228,7 @@ func (r *ExitRow) routes() []Route {
 		return append([]Route{wrong}, r.requests()...)
 	case r.Dials():
 		var out []Route
-		for _, p := range r.Far.Dialled {
+		for _, p := range r.Restrictions.Dialled {
 			out = append(out, Route{For: Connections, Dialled: p})
 		}
 		return append(out, Route{For: Connections, Action: WrongAddress}, Route{For: Requests})

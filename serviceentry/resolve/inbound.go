@@ -15,7 +15,7 @@ type Inbound struct {
 }
 
 // InboundOf is that of workloads with this text.
-func InboundOf(text registry.Inbound) Inbound {
+func InboundOf(text registry.InboundKey) Inbound {
 	mode, ports := text.Parse()
 	return Inbound{Mode: mode, Ports: ports, Authorized: text.Asks()}
 }

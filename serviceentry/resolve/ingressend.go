@@ -41,7 +41,7 @@ func (a Ingress) unfit(svc *registry.Service) (why, fix string) {
 		return "is looked up by name, or by the address that a client chose", "give it resolution STATIC and endpoints, or name a Service"
 	case svc.Tabled() && a.snap.IsItself(a.Ingress, ref):
 		return "is a gateway itself", "name the Service that is behind it"
-	case a.snap.IsDoor(svc):
+	case a.snap.HasReservedAddress(svc):
 		return "is a gateway of the mesh, or its control plane", "name a Service of an app"
 	}
 	return "", ""
@@ -52,12 +52,12 @@ func (a Ingress) reach(svc *registry.Service) (ReachedDestination, *WaypointHop)
 	if front, why := a.front(svc); front != nil {
 		r := ReachedDestination{Service: svc, Fronted: true}
 		if why != nil {
-			r.Far.Closed = closed(svc, *why)
+			r.Restrictions.Closed = closed(svc, *why)
 		}
 		return r, front
 	}
 	r := ReachedDestination{Service: svc, Rule: a.snap.SecuredRule(svc, a.snap.Rule(svc, a.Namespace, "").ForRequests(svc), a.shows())}
-	r.Far = a.snap.FarEnd(svc, r.Rule, registry.Connector{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
+	r.Restrictions = a.snap.UpstreamRestrictions(svc, r.Rule, registry.Connector{Kind: registry.AtGateway, Namespace: a.Namespace, Secrets: a.secrets})
 	return r, nil
 }
 
@@ -113,7 +113,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) WeightedDestination {
 	}
 	tls := end.Rule.TLSFor(number)
 	t.Untouched = r.Serves == registry.PassesTLS && tls.Always()
-	if c, closed := end.Far.Closed[number]; closed && (!t.Untouched || !t.Rule.ClosesFor(tls, c)) {
+	if c, closed := end.Restrictions.Closed[number]; closed && (!t.Untouched || !t.Rule.ClosesFor(tls, c)) {
 		t.Closed = &c
 		return t
 	}
@@ -141,7 +141,7 @@ func (r *IngressRow) toFronted(t WeightedDestination, by Route, d route.Destinat
 		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which its waypoint passes on as it is", number), "name a port of plain HTTP")
 	}
 	t.Port = port
-	if c, closed := t.Far.Closed[number]; closed {
+	if c, closed := t.Restrictions.Closed[number]; closed {
 		t.Closed = &c
 	}
 	return t
@@ -163,7 +163,7 @@ func (r *IngressRow) toDatagrams(t WeightedDestination, by Route, d route.Destin
 		}
 		return t
 	}
-	if c, closed := t.Far.Datagrams(t.Rule); closed {
+	if c, closed := t.Restrictions.Datagrams(t.Rule); closed {
 		t.Closed = &c
 		return t
 	}

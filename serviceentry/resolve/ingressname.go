@@ -139,7 +139,7 @@ func (n *IngressName) add(a Ingress, opened *registry.OpenedPorts, o *registry.O
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := route.Place{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
+	place := route.Scope{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
 		if r.Alone = o.Alone; r.Alone {
@@ -194,7 +194,7 @@ func (n *IngressName) alone(s *registry.Snapshot, opened *registry.OpenedPorts, 
 }
 
 // everyAt gives the routes that count at a place, with all that is behind one which means every request: they are yet to be put in order.
-func everyAt(routes []route.HTTP, p route.Place) (out []route.HTTP) {
+func everyAt(routes []route.HTTP, p route.Scope) (out []route.HTTP) {
 	for i := range routes {
 		if r, ok := routes[i].At(p); ok {
 			out = append(out, r)

@@ -9,11 +9,11 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// UserRoutes is what a VirtualService makes of the way from a workload to a host.
-type UserRoutes struct {
+// SidecarRoutes is what a VirtualService makes of the way from a workload to a host.
+type SidecarRoutes struct {
 	By        *registry.VirtualService
 	Namespace string                        // the workload's
-	Selected  registry.Selected             // and what selects it
+	Selected  registry.SelectorKey          // and what selects it
 	Ends      map[string]ReachedDestination // the destinations, by their names
 }
 
@@ -21,12 +21,12 @@ type UserRoutes struct {
 type ReachedDestination struct {
 	// Service is the registration, which is reached by the gateway in its Exit, or straight; nil: nobody registered it for whoever
 	// wrote the route. Where a route leads to an egress gateway, it is the host that the route is for, by that gateway.
-	Service *registry.Service
-	Picked  bool // it is that
-	Rule    *registry.DestinationRule
-	Far     registry.FarEnd
+	Service      *registry.Service
+	Picked       bool // it is that
+	Rule         *registry.DestinationRule
+	Restrictions registry.UpstreamRestrictions
 	// Wrapped is the far end of requests to its ports of TLS, where the proxy speaks that for them.
-	Wrapped             registry.FarEnd
+	Wrapped             registry.UpstreamRestrictions
 	RegisteredBySeveral bool
 	Gateway             bool // it is an egress gateway's Service, by which the host does not leave
 	Fronted             bool // it is reached through a waypoint
@@ -50,12 +50,12 @@ type WeightedDestination struct {
 }
 
 // led gathers what counts of the VirtualService that leads a workload to a service; nil without one.
-func (a Sidecar) led(svc *registry.Service) *UserRoutes {
+func (a Sidecar) led(svc *registry.Service) *SidecarRoutes {
 	v := a.snap.Routes(svc, a.Namespace, a.selected)
 	if v == nil {
 		return nil
 	}
-	l := &UserRoutes{By: v, Namespace: a.Namespace, Selected: a.selected, Ends: map[string]ReachedDestination{}}
+	l := &SidecarRoutes{By: v, Namespace: a.Namespace, Selected: a.selected, Ends: map[string]ReachedDestination{}}
 	for host := range v.Ends() {
 		l.Ends[host] = a.reach(v, svc, host)
 	}
@@ -72,10 +72,10 @@ func (a Sidecar) reach(v *registry.VirtualService, svc *registry.Service, host s
 		return r
 	}
 	r.Service, r.Rule = to, a.rule(to)
-	place := a.place()
-	r.Far = a.snap.FarEnd(to, r.Rule, place)
+	place := a.connector()
+	r.Restrictions = a.snap.UpstreamRestrictions(to, r.Rule, place)
 	if to.Exit.IsZero() {
-		r.Wrapped = a.snap.FarEnd(to.Read(), r.Rule, place)
+		r.Wrapped = a.snap.UpstreamRestrictions(to.Read(), r.Rule, place)
 	}
 	r.RegisteredBySeveral = r.RegisteredBySeveral || a.Means(to) != ""
 	r.Gateway = to.Source.Kind == config.KindService && a.snap.IsExit(kubeRef(to))
@@ -265,7 +265,7 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) We
 			return t
 		}
 	}
-	far := r.Far
+	far := r.Restrictions
 	if t.TLS != nil {
 		far = r.Wrapped
 	}
@@ -377,5 +377,5 @@ func (t WeightedDestination) Given() registry.GivenCredential {
 	if t.TLS != nil {
 		return t.Wrapped.Given[t.Port.Number]
 	}
-	return t.Far.Given[t.Port.Number]
+	return t.Restrictions.Given[t.Port.Number]
 }

@@ -18,15 +18,15 @@ type Sidecar struct {
 
 	snap     *registry.Snapshot
 	scope    *registry.SidecarScope
-	selected registry.Selected
+	selected registry.SelectorKey
 	secrets  registry.SecretAccess
 	near     registry.ClientLocation
 	node     bool // its proxy is its node's
 	stands   bool // it is a waypoint's, whose clients are of any namespace
 }
 
-// place is where the workload's hosts are reached from.
-func (a Sidecar) place() registry.Connector {
+// connector is where the workload's hosts are reached from.
+func (a Sidecar) connector() registry.Connector {
 	return registry.Connector{Kind: registry.AtSidecar, Namespace: a.Namespace, Secrets: a.secrets, Node: a.node}
 }
 
@@ -51,7 +51,7 @@ func Workload(s *registry.Snapshot, namespace string, labels map[string]string) 
 }
 
 // SidecarIn is that of workloads that a Sidecar object (the zero Key for none) and DestinationRules select.
-func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selected registry.Selected, secrets registry.SecretAccess) Sidecar {
+func SidecarIn(s *registry.Snapshot, namespace string, scope config.Key, selected registry.SelectorKey, secrets registry.SecretAccess) Sidecar {
 	return Sidecar{Namespace: namespace, snap: s, scope: s.ScopeByKey(scope), selected: selected, secrets: secrets}
 }
 
@@ -65,11 +65,11 @@ func (a Sidecar) Visible(host string) *registry.Service {
 
 // SidecarHost is everything that what happens to a host at a sidecar depends on. Equal values mean that the same happens.
 type SidecarHost struct {
-	Service *registry.Service
-	Rule    *registry.DestinationRule // the DestinationRule that counts there
-	Far     registry.FarEnd           // what is left out and closed of the far end
-	Connect time.Duration             // the mesh's connectTimeout
-	Near    registry.ClientLocation   // from where it is connected to
+	Service      *registry.Service
+	Rule         *registry.DestinationRule     // the DestinationRule that counts there
+	Restrictions registry.UpstreamRestrictions // what is left out and closed of the far end
+	Connect      time.Duration                 // the mesh's connectTimeout
+	Near         registry.ClientLocation       // from where it is connected to
 
 	Gateway             bool             // the host is an egress gateway's own
 	Names               []string         // short names of a Kubernetes service, and the names of ExternalName Services that mean the host
@@ -79,10 +79,10 @@ type SidecarHost struct {
 	Foreign             bool             // it is another namespace's, which does not decide how its ports are read
 	ShutPorts           []uint32         // ports at which a pattern of another namespace would take the host
 	MeshTLS
-	AllTake  []uint32     // ports of a headless service at which all of its pods take mutual TLS
-	Asked    bool         // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
-	Waypoint *WaypointHop // the waypoint that it is reached through; nil without one
-	Led      *UserRoutes  // what a VirtualService makes of the way to it; nil without one
+	AllTake  []uint32       // ports of a headless service at which all of its pods take mutual TLS
+	Asked    bool           // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
+	Waypoint *WaypointHop   // the waypoint that it is reached through; nil without one
+	Led      *SidecarRoutes // what a VirtualService makes of the way to it; nil without one
 	// Unclaimed is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Unclaimed OutboundPolicy
@@ -162,8 +162,8 @@ func (a Sidecar) reached(svc *registry.Service) SidecarHost {
 	rule := a.rule(svc)
 	h := SidecarHost{
 		Service: svc, Rule: rule, Connect: a.snap.Mesh.ConnectTimeout, Led: a.led(svc),
-		Far:     a.snap.FarEnd(svc, rule, a.place()),
-		Gateway: a.isGateway(svc.Host),
+		Restrictions: a.snap.UpstreamRestrictions(svc, rule, a.connector()),
+		Gateway:      a.isGateway(svc.Host),
 	}
 	h.Near = h.seenFrom(a.near)
 	h.MeshTLS = meshTLS(a.snap, svc)

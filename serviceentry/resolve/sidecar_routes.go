@@ -16,7 +16,7 @@ func (h *SidecarHost) Takes(p registry.Port) bool {
 
 // Direct says whether the proxy connects to the host's port itself.
 func (h *SidecarHost) Direct(p registry.Port) bool {
-	_, closed := h.Far.Closed[p.Number]
+	_, closed := h.Restrictions.Closed[p.Number]
 	return !h.ByGateway() && !closed
 }
 
@@ -70,7 +70,7 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 
 func (h *SidecarHost) routes(p registry.Port) []Route {
 	svc := h.Service
-	if c, closed := h.Far.Closed[p.Number]; closed {
+	if c, closed := h.Restrictions.Closed[p.Number]; closed {
 		return closedRoutes(c)
 	}
 	out := make([]Route, 0, 5) // as many as there are without VirtualServices

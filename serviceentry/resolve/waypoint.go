@@ -25,9 +25,9 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 		h.Led = a.pastFronts(h.Led)
 		return h
 	}
-	h.Led, h.Rule, h.Far, h.Waypoint = nil, nil, registry.FarEnd{}, front
+	h.Led, h.Rule, h.Restrictions, h.Waypoint = nil, nil, registry.UpstreamRestrictions{}, front
 	if why != nil {
-		h.Far.Closed = closed(h.Service, *why)
+		h.Restrictions.Closed = closed(h.Service, *why)
 	}
 	return h
 }
@@ -117,7 +117,7 @@ func FrontedIn(svc *registry.Service) string {
 }
 
 // pastFronts are routes of a host as far as they do not lead around the waypoints of their destinations.
-func (a Sidecar) pastFronts(led *UserRoutes) *UserRoutes {
+func (a Sidecar) pastFronts(led *SidecarRoutes) *SidecarRoutes {
 	if led == nil {
 		return nil
 	}
@@ -131,10 +131,10 @@ func (a Sidecar) pastFronts(led *UserRoutes) *UserRoutes {
 			continue
 		}
 		if r.Fronted = true; why != nil {
-			r.Far = registry.FarEnd{Closed: closed(r.Service, *why)}
+			r.Restrictions = registry.UpstreamRestrictions{Closed: closed(r.Service, *why)}
 		}
 		if out == led {
-			out = &UserRoutes{By: led.By, Namespace: led.Namespace, Selected: led.Selected, Ends: maps.Clone(led.Ends)}
+			out = &SidecarRoutes{By: led.By, Namespace: led.Namespace, Selected: led.Selected, Ends: maps.Clone(led.Ends)}
 		}
 		out.Ends[name] = r
 	}
@@ -143,7 +143,7 @@ func (a Sidecar) pastFronts(led *UserRoutes) *UserRoutes {
 
 // close closes all ports of a host.
 func (h *SidecarHost) close(by config.Key, revision, why, fix string) {
-	h.Far.Closed = closed(h.Service, registry.ClosedPort{By: by, Revision: revision, Why: why, Fix: fix})
+	h.Restrictions.Closed = closed(h.Service, registry.ClosedPort{By: by, Revision: revision, Why: why, Fix: fix})
 }
 
 // closed are all ports of a service, closed alike.
@@ -271,8 +271,8 @@ func (w WaypointProxy) end(v *registry.VirtualService, of *registry.Service, r R
 		return r
 	}
 	r.Picked = false
-	r.Far.Closed = closed(r.Service, registry.ClosedPort{By: v.Key, Revision: v.Revision, Why: why, Fix: fix})
-	r.Wrapped = r.Far
+	r.Restrictions.Closed = closed(r.Service, registry.ClosedPort{By: v.Key, Revision: v.Revision, Why: why, Fix: fix})
+	r.Wrapped = r.Restrictions
 	return r
 }
 
@@ -313,7 +313,7 @@ func (w WaypointProxy) unfit(svc *registry.Service) string {
 		return "is no Service with an address of its own"
 	case w.snap.IsGateway(ref) || w.snap.IsWaypoint(ref):
 		return "is a gateway itself"
-	case w.snap.IsDoor(svc):
+	case w.snap.HasReservedAddress(svc):
 		return "is a gateway of the mesh, or its control plane"
 	}
 	return ""

@@ -33,7 +33,7 @@ func ClaimPath(header string) (path []string, ok bool) {
 }
 
 // At says whether the match counts at a place: one that asks for claims does where tokens are read.
-func (m *HTTPMatch) At(p Place) bool {
+func (m *HTTPMatch) At(p Scope) bool {
 	return (len(m.Claims) == 0 || p.ReadsTokens) && m.Where.At(p)
 }
 

@@ -70,7 +70,7 @@ func TestClaims(t *testing.T) {
 		"without any":      {&networking.HTTPMatchRequest{WithoutHeaders: map[string]*networking.StringMatch{group: {}}}, false, true},
 	} {
 		h := of(c.match)
-		q := Request{Place: Place{Gateway: "shop/public", ReadsTokens: true}, Path: "/", Headers: map[string][]string{group: {"ops"}, "group": {"ops"}}}
+		q := Request{Place: Scope{Gateway: "shop/public", ReadsTokens: true}, Path: "/", Headers: map[string][]string{group: {"ops"}, "group": {"ops"}}}
 		if got := h.Means(&q); got != c.none {
 			t.Errorf("%s: without a token it means the request: %v", name, got)
 		}

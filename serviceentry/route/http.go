@@ -175,7 +175,7 @@ type CORS struct {
 }
 
 // At gives the route with the matches that count at a place.
-func (h *HTTP) At(p Place) (HTTP, bool) {
+func (h *HTTP) At(p Scope) (HTTP, bool) {
 	out := *h
 	out.Matches = nil
 	for i := range h.Matches {
@@ -192,7 +192,7 @@ func (h *HTTP) At(p Place) (HTTP, bool) {
 
 // HTTPAt gives the routes that count at a place, each with the matches that do. What is behind one that means every request
 // is left out. Without any, the host is reached as if nobody had written routes for it.
-func HTTPAt(routes []HTTP, p Place) (out []HTTP) {
+func HTTPAt(routes []HTTP, p Scope) (out []HTTP) {
 	for i := range routes {
 		r, ok := routes[i].At(p)
 		if !ok {

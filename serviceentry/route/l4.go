@@ -49,7 +49,7 @@ func (t *L4) Means(r *Request) bool {
 }
 
 // L4At gives the routes that count at a place, each with the matches that do.
-func L4At(routes []L4, p Place) (out []L4) {
+func L4At(routes []L4, p Scope) (out []L4) {
 	for _, t := range routes {
 		t.Matches = slices.DeleteFunc(slices.Clone(t.Matches), func(m L4Match) bool { return !m.At(p) })
 		if len(t.Matches) > 0 {

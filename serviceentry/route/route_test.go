@@ -77,14 +77,14 @@ func TestPlaces(t *testing.T) {
 		{name: all, route: [{destination: {host: b.com}}]},
 		{name: never, route: [{destination: {host: b.com}}]}]}`)
 	for _, c := range []struct {
-		place route.Place
+		place route.Scope
 		want  string
 	}{
 		{route.At(80, "team", nil), "mesh all"},
 		{route.At(81, "team", route.Labels{"app": "web"}), "labels all"},
-		{route.Place{Gateway: "shop/g", Ports: []uint32{80, 443}}, "port named all"},
-		{route.Place{Gateway: "other/h", Ports: []uint32{80}}, "all"}, {route.Place{Gateway: "shop/i"}, "all"}, {route.Place{Gateway: "ns/j"}, "all"},
-		{route.Place{Gateway: "shop/k"}, ""}, {route.Place{Gateway: "g/shop"}, ""},
+		{route.Scope{Gateway: "shop/g", Ports: []uint32{80, 443}}, "port named all"},
+		{route.Scope{Gateway: "other/h", Ports: []uint32{80}}, "all"}, {route.Scope{Gateway: "shop/i"}, "all"}, {route.Scope{Gateway: "ns/j"}, "all"},
+		{route.Scope{Gateway: "shop/k"}, ""}, {route.Scope{Gateway: "g/shop"}, ""},
 	} {
 		var names []string
 		for _, h := range route.HTTPAt(r.HTTP, c.place) {
@@ -206,7 +206,7 @@ func TestMerge(t *testing.T) {
 				if m.URI != nil {
 					uri = m.URI.Value
 				}
-				if got = append(got, uri); !m.At(route.Place{Gateway: "shop/g", Ports: []uint32{80}, Namespace: "ns", Source: route.Labels{"a": "b"}}) {
+				if got = append(got, uri); !m.At(route.Scope{Gateway: "shop/g", Ports: []uint32{80}, Namespace: "ns", Source: route.Labels{"a": "b"}}) {
 					t.Errorf("%+v: it does not count at the root's gateway", c)
 				}
 			}

@@ -133,7 +133,7 @@ func TestSessionOfSeveralBackends(t *testing.T) {
 		{nil, 3}, {[]string{"sid=x"}, 0}, {[]string{"theme=dark; " + b + "=x"}, 1}, {[]string{"theme=dark", c + "=x; a=b"}, 2},
 		{[]string{"asid=x"}, 3}, {[]string{"x=sid"}, 3}, {[]string{"sid2=x"}, 3},
 	} {
-		r := &Request{Place: Place{Gateway: "g"}, Method: "GET", Path: "/", Headers: map[string][]string{"x": {"1"}, "cookie": x.cookies}}
+		r := &Request{Place: Scope{Gateway: "g"}, Method: "GET", Path: "/", Headers: map[string][]string{"x": {"1"}, "cookie": x.cookies}}
 		i := slices.IndexFunc(got, func(h HTTP) bool { return h.Means(r) })
 		if i != x.to {
 			t.Errorf("%q goes by %d, want %d", x.cookies, i, x.to)

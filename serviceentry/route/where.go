@@ -27,9 +27,9 @@ func (l Labels) Carries(selector map[string]string) bool {
 	return true
 }
 
-// Place is the proxy, and its listener, at which a route is asked for. Everything about it is known before there is any
+// Scope is the proxy, and its listener, at which a route is asked for. Everything about it is known before there is any
 // request.
-type Place struct {
+type Scope struct {
 	Gateway   string   // Mesh, or a Gateway object as "NAMESPACE/NAME"
 	Ports     []uint32 // of which any is meant: at a sidecar the one that was dialled, at a gateway those of the servers that have the host
 	Namespace string   // the proxy's
@@ -39,8 +39,8 @@ type Place struct {
 }
 
 // At makes the place of a sidecar's port.
-func At(port uint32, namespace string, source Source) Place {
-	return Place{Gateway: Mesh, Ports: []uint32{port}, Namespace: namespace, Source: source}
+func At(port uint32, namespace string, source Source) Scope {
+	return Scope{Gateway: Mesh, Ports: []uint32{port}, Namespace: namespace, Source: source}
 }
 
 // Where is what all matches say of the place at which they count. All of it has to hold.
@@ -54,7 +54,7 @@ type Where struct {
 
 // At says whether the match counts at a place. At a gateway that the match itself names, sourceLabels and sourceNamespace are
 // not asked: they are about workloads of the mesh. At others they are about the gateway's own pods, as in Istio.
-func (w Where) At(p Place) bool {
+func (w Where) At(p Scope) bool {
 	if !slices.Contains(w.Gateways, p.Gateway) || (w.Port != 0 && !slices.Contains(p.Ports, w.Port)) {
 		return false
 	}
@@ -69,7 +69,7 @@ func (w Where) At(p Place) bool {
 
 // Request is one request, or one connection, as the proxy sees it.
 type Request struct {
-	Place     Place
+	Place     Scope
 	Method    string              // "GET"
 	Scheme    string              // "http" or "https"
 	Authority string              // the Host as the client sent it, with its port if it has one

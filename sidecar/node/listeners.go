@@ -32,7 +32,7 @@ type Listeners struct {
 
 	mu        sync.Mutex
 	templates map[string]*listenerv3.Listener
-	pods      map[string]door // by the pod's key
+	pods      map[string]podListener // by the pod's key
 	now       map[string]*discoveryv3.Resource
 	changed   chan struct{}     // closed when now is replaced
 	taken     bool              // the connected Envoy has said yes to all there was
@@ -40,7 +40,7 @@ type Listeners struct {
 }
 
 func newListeners(log *slog.Logger) *Listeners {
-	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]door{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
+	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]podListener{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
 }
 
 // apply takes what the controller gives.
@@ -64,7 +64,7 @@ func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map
 }
 
 // open and close say which pods have listeners. The others' are not looked at for it.
-func (l *Listeners) open(pod string, d door) {
+func (l *Listeners) open(pod string, d podListener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pods[pod] = d
@@ -74,7 +74,7 @@ func (l *Listeners) open(pod string, d door) {
 }
 
 // putAllIn puts a pod's listeners together. What there is no template of yet stays as it was.
-func (l *Listeners) putAllIn(into map[string]*discoveryv3.Resource, pod string, d door) {
+func (l *Listeners) putAllIn(into map[string]*discoveryv3.Resource, pod string, d podListener) {
 	for _, name := range ambient.Templates {
 		if t := l.templates[d.template(name)]; t != nil {
 			l.putIn(into, t, pod, d)
@@ -116,7 +116,7 @@ func (l *Listeners) replace(now map[string]*discoveryv3.Resource) {
 	l.changed = make(chan struct{})
 }
 
-func (l *Listeners) putIn(into map[string]*discoveryv3.Resource, template *listenerv3.Listener, pod string, d door) {
+func (l *Listeners) putIn(into map[string]*discoveryv3.Resource, template *listenerv3.Listener, pod string, d podListener) {
 	m, err := d.listener(template, pod)
 	if err != nil { // it stays closed
 		l.log.Error("a pod's listener cannot be made", "listener", nameIn(template.Name, pod), "err", err)

@@ -36,7 +36,7 @@ func TestTemplates(t *testing.T) {
 	if len(l.now) != 1 || l.now["ask"] == nil {
 		t.Errorf("without pods: %v", l.now)
 	}
-	l.open("a/1", door{values: map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"}})
+	l.open("a/1", podListener{values: map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"}})
 	first := l.now["pod-outbound/a/1"]
 	var m listenerv3.Listener
 	if first == nil || proto.Unmarshal(first.GetResource().GetValue(), &m) != nil {
@@ -48,7 +48,7 @@ func TestTemplates(t *testing.T) {
 	if got := m.GetMetadata().GetFilterMetadata()[ambient.MetadataKey].GetFields()[ambient.Identity].GetStringValue(); got != "spiffe://x" {
 		t.Errorf("it is of %q", got)
 	}
-	l.open("b/1", door{values: map[string]string{ambient.Network: "/n/2"}})
+	l.open("b/1", podListener{values: map[string]string{ambient.Network: "/n/2"}})
 	l.close("b/1")
 	if now := l.now["pod-outbound/a/1"]; now.Version != first.Version || len(l.now) != 3 {
 		t.Errorf("another pod changed it, or stayed: %v", l.now)
@@ -67,7 +67,7 @@ func TestBothFamilies(t *testing.T) {
 	}
 	for _, templates := range []map[string][]byte{nil, {ambient.PodInbound: own}} {
 		for _, has := range []bool{false, true} {
-			m, err := door{values: map[string]string{ambient.Network: "/n/1"}, ipv6: has, templates: templates}.listener(template, "a/1")
+			m, err := podListener{values: map[string]string{ambient.Network: "/n/1"}, ipv6: has, templates: templates}.listener(template, "a/1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestTemplatesStayAsTheyAre(t *testing.T) {
 		before := proto.CloneOf(template)
 		for _, pod := range []string{"a/1", "b/1"} {
 			network := "/n/" + pod
-			made, err := door{values: map[string]string{ambient.Network: network}, ipv6: true}.listener(template, pod)
+			made, err := podListener{values: map[string]string{ambient.Network: network}, ipv6: true}.listener(template, pod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestTemplatesStayAsTheyAre(t *testing.T) {
 			continue
 		}
 		if n := testing.AllocsPerRun(10, func() {
-			_, _ = door{values: map[string]string{ambient.Network: "/n/1"}}.listener(template, "a/1")
+			_, _ = podListener{values: map[string]string{ambient.Network: "/n/1"}}.listener(template, "a/1")
 		}); n > 100 {
 			t.Errorf("%.0f allocations for a listener of 1,000 chains", n)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
-// door is what a pod's listeners have that those of other pods have not.
-type door struct {
+// podListener is what a pod's listeners have that those of other pods have not.
+type podListener struct {
 	values    map[string]string // of their metadata
 	templates map[string][]byte // that are the pod's alone
 	addresses []netip.Addr      // of the pod, to which tunnels lead
@@ -26,7 +26,7 @@ type door struct {
 }
 
 // template is the one that one of the pod's listeners is made from.
-func (d door) template(kind string) string {
+func (d podListener) template(kind string) string {
 	if kind == ambient.PodOutbound && d.outbound != "" {
 		return d.outbound
 	}
@@ -37,7 +37,7 @@ func (d door) template(kind string) string {
 func nameIn(template, pod string) string { return template + "/" + pod }
 
 // listener is a template's in a pod.
-func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.Listener, error) {
+func (d podListener) listener(template *listenerv3.Listener, pod string) (*listenerv3.Listener, error) {
 	kind := ambient.Template(template.Name)
 	m, err := d.made(kind, template)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d door) listener(template *listenerv3.Listener, pod string) (*listenerv3.L
 
 // made is a template's listener before anything of it is the pod's. What a pod sends is the largest of them, and nothing is changed in its chains: it has
 // the template's own. Copies of those would be most of what adding a pod costs the agent.
-func (d door) made(kind string, template *listenerv3.Listener) (*listenerv3.Listener, error) {
+func (d podListener) made(kind string, template *listenerv3.Listener) (*listenerv3.Listener, error) {
 	own, is := d.templates[kind]
 	switch {
 	case is:
@@ -114,7 +114,7 @@ func addressesOf(l *listenerv3.Listener) (out []*listenerv3.AdditionalAddress) {
 }
 
 // chain has TLS that ends there show the pod's certificate, and tunnels lead to the pod's addresses.
-func (d door) chain(c *listenerv3.FilterChain) error {
+func (d podListener) chain(c *listenerv3.FilterChain) error {
 	if config := c.GetTransportSocket().GetTypedConfig(); config != nil {
 		var tls tlsv3.DownstreamTlsContext
 		if err := edit(config, &tls, func() {
@@ -144,7 +144,7 @@ func (d door) chain(c *listenerv3.FilterChain) error {
 }
 
 // domains are the pod's addresses with any port. Without any, nothing matches.
-func (d door) domains() []string {
+func (d podListener) domains() []string {
 	out := []string{"none.invalid"}
 	for _, a := range d.addresses {
 		if a.Is4() {

@@ -294,8 +294,8 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 }
 
 // door is what its listeners are made with.
-func (s *served) door() door {
-	return door{
+func (s *served) door() podListener {
+	return podListener{
 		values:    map[string]string{ambient.Identity: s.remote.Identity, ambient.Network: s.network, ambient.Name: s.local.Key()},
 		templates: s.remote.Templates, addresses: s.addresses, ipv6: s.ipv6, outbound: s.remote.Outbound,
 	}

@@ -123,6 +123,6 @@ func accessLogOf(place wire.Place, http bool, own map[string]string, mesh bool) 
 	return []*accesslogv3.AccessLog{{
 		Name:       name,
 		Filter:     worthTelling(place, own, mesh),
-		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: Packed(config)},
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: ToAny(config)},
 	}}
 }

@@ -134,7 +134,7 @@ func SaidIn(value string) string {
 
 // RulesAlong tells the internal listener behind, which logs the connection, what policies said when it was asked about.
 func RulesAlong() *statev3.FilterStateValue {
-	return Computed(wire.StateRules, SaidIn(SayThere)+" + "+SaidIn(wire.AnswerRules), Once)
+	return Computed(wire.StateRules, SaidIn(SayThere)+" + "+SaidIn(wire.AnswerRules), SharedOnce)
 }
 
 // Computed is a value of the filter state from an expression (CEL).
@@ -146,7 +146,7 @@ func Computed(key, expression string, shared statev3.FilterStateValue_SharedWith
 
 // celFormatters let a format string hold expressions (CEL).
 func celFormatters() []*corev3.TypedExtensionConfig {
-	return []*corev3.TypedExtensionConfig{{Name: "envoy.formatter.cel", TypedConfig: Packed(&celv3.Cel{CelConfig: celConfig()})}}
+	return []*corev3.TypedExtensionConfig{{Name: "envoy.formatter.cel", TypedConfig: ToAny(&celv3.Cel{CelConfig: celConfig()})}}
 }
 
 // celConfig is what expressions may use.
@@ -156,10 +156,10 @@ func celConfig() *corev3.CelExpressionConfig {
 
 // RouteByAnswer sets what a TCP proxy goes by, from the answer.
 func RouteByAnswer(more ...*statev3.FilterStateValue) *listenerv3.Filter {
-	return SetState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, Said(sayCluster), Stay)}, more...)...)
+	return SetState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, Said(sayCluster), NotShared)}, more...)...)
 }
 
 // sayHeader puts a header of a question into the filter state.
 func sayHeader(key, header string) *statev3.FilterStateValue {
-	return State(key, "%REQ("+header+")%", Stay)
+	return State(key, "%REQ("+header+")%", NotShared)
 }

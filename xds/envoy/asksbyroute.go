@@ -18,7 +18,7 @@ const filterAsks = FilterAuthz + ".route"
 // asksByRoute does nothing where a route says nothing.
 func asksByRoute() *hcmv3.HttpFilter {
 	return httpFilter(filterAsks, &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "composite", TypedConfig: Packed(&compositev3.Composite{})},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "composite", TypedConfig: ToAny(&compositev3.Composite{})},
 		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipFilter()},
 	})
 }
@@ -33,10 +33,10 @@ func (a Authorizer) AskedByRoute() map[string]*anypb.Any {
 	f := a.Requests()
 	f.FilterEnabledMetadata, f.AllowedHeaders = nil, headersLike(a.SentHeaders)
 	f.DecoderHeaderMutationRules.DisallowExpression = &envoymatcherv3.RegexMatcher{Regex: notTaken}
-	ask := &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_authz", TypedConfig: Packed(f)}}
-	return map[string]*anypb.Any{filterAsks: Packed(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{
+	ask := &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_authz", TypedConfig: ToAny(f)}}
+	return map[string]*anypb.Any{filterAsks: ToAny(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{
 		OnNoMatch: &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
-			Action: &xdscorev3.TypedExtensionConfig{Name: "ask", TypedConfig: Packed(ask)},
+			Action: &xdscorev3.TypedExtensionConfig{Name: "ask", TypedConfig: ToAny(ask)},
 		}},
 	}})}
 }

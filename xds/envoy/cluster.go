@@ -113,7 +113,7 @@ func NameFromRequest(http2 bool) map[string]*anypb.Any {
 
 // HTTPOptions are how a cluster speaks HTTP.
 func HTTPOptions(o proto.Message) map[string]*anypb.Any {
-	return map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": Packed(o)}
+	return map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": ToAny(o)}
 }
 
 // dnsCache is the one cache of resolved names in a proxy. Names are looked up when they are first asked for, by
@@ -133,8 +133,8 @@ func dnsCache() *dfpv3.DnsCacheConfig {
 	}
 }
 
-// ByName is a cluster that resolves the name of each request or connection when it comes: for wildcards.
-func ByName(name string, md *corev3.Metadata) *clusterv3.Cluster {
+// DynamicForwardProxyCluster is a cluster that resolves the name of each request or connection when it comes: for wildcards.
+func DynamicForwardProxyCluster(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:            name,
 		ConnectTimeout:  durationpb.New(connectTimeout),
@@ -143,7 +143,7 @@ func ByName(name string, md *corev3.Metadata) *clusterv3.Cluster {
 		LbPolicy:        clusterv3.Cluster_CLUSTER_PROVIDED,
 		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 			Name: "envoy.clusters.dynamic_forward_proxy",
-			TypedConfig: Packed(&dfpclusterv3.ClusterConfig{
+			TypedConfig: ToAny(&dfpclusterv3.ClusterConfig{
 				ClusterImplementationSpecifier: &dfpclusterv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 				// names are checked by this package's validation contexts, not by cluster defaults
 				AllowInsecureClusterOptions: true,
@@ -152,8 +152,8 @@ func ByName(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	}
 }
 
-// ByDiscovery is a cluster whose endpoints are a resource of their own.
-func ByDiscovery(name string, md *corev3.Metadata) *clusterv3.Cluster {
+// EDSCluster is a cluster whose endpoints are a resource of their own.
+func EDSCluster(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 name,
 		ConnectTimeout:       durationpb.New(connectTimeout),
@@ -170,9 +170,9 @@ func ByDiscovery(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	}
 }
 
-// ByNames is a cluster of endpoints that are names themselves, looked up again after their TTL; connections to
+// StrictDNSCluster is a cluster of endpoints that are names themselves, looked up again after their TTL; connections to
 // addresses that went are drained.
-func ByNames(name string, md *corev3.Metadata, load *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
+func StrictDNSCluster(name string, md *corev3.Metadata, load *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 name,
 		ConnectTimeout:       durationpb.New(connectTimeout),
@@ -245,10 +245,10 @@ func Internal(listener string) *clusterv3.Cluster {
 		},
 		TransportSocket: &corev3.TransportSocket{
 			Name: internalSocket,
-			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: Packed(&internalv3.InternalUpstreamTransport{
+			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: ToAny(&internalv3.InternalUpstreamTransport{
 				TransportSocket: &corev3.TransportSocket{
 					Name:       "envoy.transport_sockets.raw_buffer",
-					ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: Packed(&rawv3.RawBuffer{})},
+					ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: ToAny(&rawv3.RawBuffer{})},
 				},
 			})},
 		},

@@ -107,7 +107,7 @@ func refused() *hcmv3.ResponseMapper {
 func when(expression string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
 		Name:       "envoy.access_loggers.extension_filters.cel",
-		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: Packed(&celfilterv3.ExpressionFilter{Expression: expression, CelConfig: celConfig()})},
+		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: ToAny(&celfilterv3.ExpressionFilter{Expression: expression, CelConfig: celConfig()})},
 	}}}
 }
 
@@ -120,14 +120,14 @@ func deniedAnswers(verified bool) *hcmv3.LocalReplyConfig {
 	denied := Answer{Route: wire.PolicyRoute, Cluster: wire.BlackHoleCluster}.metadata()
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
 		{Filter: when(isDenied), StatusCode: wrapperspb.UInt32(200), BodyFormatOverride: withRoom("", denied, wire.AnswerDenied, deniedRule)},
-		{Filter: when("'" + FilterAccess + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled(verified))},
+		{Filter: when("'" + FilterRBAC + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled(verified))},
 	}}
 }
 
 // ruled is an expression for the rules of both levels, enforced and observed, and, where clients are verified, of
 // AuthorizationPolicies, as wire.ParseRuled reads them.
 func ruled(verified bool) string {
-	m := "metadata.filter_metadata['" + FilterAccess + "']"
+	m := "metadata.filter_metadata['" + FilterRBAC + "']"
 	var parts []string
 	keys := []string{wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule}
 	if verified {

@@ -94,10 +94,10 @@ func TestDenialsAreReadable(t *testing.T) {
 func denying(t *testing.T, policies map[string]*rbacv3.Policy) func(path int, accept string) string {
 	t.Helper()
 	address := filepath.Join(t.TempDir(), "socket")
-	host := &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateHost, "%REQ(:AUTHORITY)%", Stay)}}
+	host := &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateHost, "%REQ(:AUTHORITY)%", NotShared)}}
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: "test", LocalReplyConfig: denials(),
-		HttpFilters: []*hcmv3.HttpFilter{httpFilter(filterState, host), httpFilter(FilterAccess, &httprbacv3.RBAC{Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: policies}}), router()},
+		HttpFilters: []*hcmv3.HttpFilter{httpFilter(filterState, host), httpFilter(FilterRBAC, &httprbacv3.RBAC{Rules: &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: policies}}), router()},
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{{
 			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
 		}}}}}},

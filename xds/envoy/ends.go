@@ -29,7 +29,7 @@ func endWithRule() []*hcmv3.HttpFilter {
 	expression := "request.method == 'CONNECT' && request.protocol != 'HTTP/2' ? '' : " +
 		root + " == '' ? (" + own + " == '' ? '' : " + lasts(own) + ") : (" + own + " == '' || " + root + " < " + own + " ? " + lasts(root) + " : " + lasts(own) + ")"
 	return []*hcmv3.HttpFilter{
-		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{Computed(wire.StateEnds, expression, Stay)}})),
+		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{Computed(wire.StateEnds, expression, NotShared)}})),
 		off(httpFilter(filterEndsHeader, &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_Append{
 			Append: &corev3.HeaderValueOption{
 				Header:       &corev3.HeaderValue{Key: mayLast, Value: "%FILTER_STATE(" + wire.StateEnds + ":PLAIN)%"}, // "-" is no number, and says nothing
@@ -41,7 +41,7 @@ func endWithRule() []*hcmv3.HttpFilter {
 
 // endOf is an expression for the end of the rule that a level's filter noted (wire.Rule); the empty text for one that does not end.
 func endOf(level string) string {
-	rules, key := "metadata.filter_metadata['"+FilterAccess+"']", level+wire.EnforcedRule
+	rules, key := "metadata.filter_metadata['"+FilterRBAC+"']", level+wire.EnforcedRule
 	return "('" + key + "' in " + rules + " ? (" + rules + "['" + key + "'] + '||||||').split('|')[6] : '')"
 }
 

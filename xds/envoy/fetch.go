@@ -66,7 +66,7 @@ func notFetched() *hcmv3.ResponseMapper {
 
 // withFetching has a route ask the agent first, and tells it something beside.
 func withFetching(r *routev3.Route, key, value string) *routev3.Route {
-	return Configured(r, FilterFetch, Packed(&authzv3.ExtAuthzPerRoute{Override: &authzv3.ExtAuthzPerRoute_CheckSettings{
+	return WithFilterConfig(r, FilterFetch, ToAny(&authzv3.ExtAuthzPerRoute{Override: &authzv3.ExtAuthzPerRoute_CheckSettings{
 		CheckSettings: &authzv3.CheckSettings{ContextExtensions: map[string]string{key: value}},
 	}}))
 }
@@ -76,9 +76,9 @@ func withFetching(r *routev3.Route, key, value string) *routev3.Route {
 func FetchForRequest(table string, again string) *routev3.Route {
 	r := Route(wire.FetchRoute, AnyRequest(), To(again))
 	return withFetching(WithState(r,
-		State(stateLocal, "%DOWNSTREAM_LOCAL_ADDRESS%", Once),
-		State(stateRemote, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once),
-		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once), // which that filter does not give back
+		State(stateLocal, "%DOWNSTREAM_LOCAL_ADDRESS%", SharedOnce),
+		State(stateRemote, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", SharedOnce),
+		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", SharedOnce), // which that filter does not give back
 	), ondemand.FetchTable, table)
 }
 
@@ -102,7 +102,7 @@ func ComesAgain(r *routev3.Route) *routev3.Route {
 // AgainAt is the internal listener, with the cluster in front of it, where requests come again.
 func AgainAt(name string, filters ...*listenerv3.Filter) []*resource.Resource {
 	l := InternalListener(name, []*listenerv3.ListenerFilter{OriginalDst()}, Chain("http", nil, append(
-		[]*listenerv3.Filter{SetState(State(wire.StateFetched, "yes", Stay))}, filters...)...))
+		[]*listenerv3.Filter{SetState(State(wire.StateFetched, "yes", NotShared))}, filters...)...))
 	c := Internal(name)
 	c.TypedExtensionProtocolOptions = SameProtocol()
 	return []*resource.Resource{SealCluster(c), Seal(resource.Listener, name, l)}

@@ -9,9 +9,9 @@ import (
 
 // How far a value travels.
 const (
-	Stay = statev3.FilterStateValue_NONE
-	Once = statev3.FilterStateValue_ONCE       // to the internal listener behind this connection
-	Far  = statev3.FilterStateValue_TRANSITIVE // and on, however many are behind
+	NotShared        = statev3.FilterStateValue_NONE
+	SharedOnce       = statev3.FilterStateValue_ONCE       // to the internal listener behind this connection
+	SharedTransitive = statev3.FilterStateValue_TRANSITIVE // and on, however many are behind
 )
 
 // State makes a value of the filter state from a format string. Keys that Envoy does not know hold strings, and those

@@ -40,7 +40,7 @@ func endsTunnels(m *hcmv3.HttpConnectionManager) {
 // That the address is the pod's own is the route's to see.
 func ToOwnApp() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{
-		httpFilter(filterState, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateOriginalDst, "%REQ(:AUTHORITY)%", Once)}}),
+		httpFilter(filterState, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateOriginalDst, "%REQ(:AUTHORITY)%", SharedOnce)}}),
 		httpFilter("envoy.filters.http.original_src", &httpsrcv3.OriginalSrc{Mark: wire.ProxyMark}),
 	}
 }

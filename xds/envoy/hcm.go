@@ -24,12 +24,12 @@ import (
 
 // The HTTP filters that routes configure for themselves.
 const (
-	FilterAccess = wire.RuleFilter
-	filterState  = "envoy.filters.http.set_filter_state"
-	FilterNames  = "envoy.filters.http.dynamic_forward_proxy"
-	FilterWeb    = "envoy.filters.http.grpc_web"
-	FilterFault  = "envoy.filters.http.fault"
-	FilterCORS   = "envoy.filters.http.cors"
+	FilterRBAC                = wire.RuleFilter
+	filterState               = "envoy.filters.http.set_filter_state"
+	FilterDynamicForwardProxy = "envoy.filters.http.dynamic_forward_proxy"
+	FilterWeb                 = "envoy.filters.http.grpc_web"
+	FilterFault               = "envoy.filters.http.fault"
+	FilterCORS                = "envoy.filters.http.cors"
 )
 
 // HCM describes an HTTP connection manager.
@@ -172,12 +172,12 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		}
 	}
 	if m.Gateway {
-		filters = append(filters, httpFilter(FilterAccess, &httprbacv3.RBAC{}))
+		filters = append(filters, httpFilter(FilterRBAC, &httprbacv3.RBAC{}))
 	}
 	if !m.Nobodys {
 		filters = append(filters, off(httpFilter(FilterCORS, &corsv3.Cors{})), off(httpFilter(FilterFault, &faultv3.HTTPFault{})), off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})))
 	}
-	filters = append(filters, off(httpFilter(FilterNames, &dfpfilterv3.FilterConfig{
+	filters = append(filters, off(httpFilter(FilterDynamicForwardProxy, &dfpfilterv3.FilterConfig{
 		ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 		AllowDynamicHostFromFilterState: true,
 	})))
@@ -225,10 +225,10 @@ func clustersOnDemand() *corev3.ConfigSource {
 }
 
 func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: Packed(config)}}
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: ToAny(config)}}
 }
 
 // NetworkFilter is a filter of connections.
 func NetworkFilter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: Packed(config)}}
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: ToAny(config)}}
 }

@@ -26,18 +26,18 @@ const filterHTTP11Only = "sallyport.alone"
 // which waits for a slow reader. A stream of HTTP/2 that one side has ended is reset, with what still waits for the
 // window: docs/adr/0011-bytes-arrive-whole.md.
 func http11Only() *httpstatev3.Config {
-	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateProtocols, HTTP11, Stay)}}
+	return &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateProtocols, HTTP11, NotShared)}}
 }
 
 // WithoutHTTP11Only leaves that out for a route to where the TLS of the cluster's own says what is spoken.
 func WithoutHTTP11Only(r *routev3.Route) *routev3.Route {
-	return Configured(r, filterHTTP11Only, Packed(&routev3.FilterConfig{Disabled: true}))
+	return WithFilterConfig(r, filterHTTP11Only, ToAny(&routev3.FilterConfig{Disabled: true}))
 }
 
 // upgradesOverHTTP11 is alone for requests that ask for an upgrade, such as WebSocket's.
 func upgradesOverHTTP11() *hcmv3.HttpFilter {
 	upgrade := &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
-		Input: &xdscorev3.TypedExtensionConfig{Name: "upgrade", TypedConfig: Packed(&envoymatcherv3.HttpRequestHeaderMatchInput{HeaderName: "upgrade"})},
+		Input: &xdscorev3.TypedExtensionConfig{Name: "upgrade", TypedConfig: ToAny(&envoymatcherv3.HttpRequestHeaderMatchInput{HeaderName: "upgrade"})},
 		Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matcherv3.StringMatcher{
 			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{
 				EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}}, Regex: ".+",
@@ -48,7 +48,7 @@ func upgradesOverHTTP11() *hcmv3.HttpFilter {
 		NotMatcher: &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: upgrade}},
 	}}
 	return httpFilter(filterHTTP11Only, &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(http11Only())},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: ToAny(http11Only())},
 		XdsMatcher: &matcherv3.Matcher{MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{
 			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: none, OnMatch: skipFilter()}},
 		}}},
@@ -58,6 +58,6 @@ func upgradesOverHTTP11() *hcmv3.HttpFilter {
 // skipFilter leaves a filter with a matcher out.
 func skipFilter() *matcherv3.Matcher_OnMatch {
 	return &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
-		Action: &xdscorev3.TypedExtensionConfig{Name: "skip", TypedConfig: Packed(&skipv3.SkipFilter{})},
+		Action: &xdscorev3.TypedExtensionConfig{Name: "skip", TypedConfig: ToAny(&skipv3.SkipFilter{})},
 	}}
 }

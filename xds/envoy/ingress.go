@@ -89,14 +89,14 @@ func ingressFilters() []*hcmv3.HttpFilter {
 // translatesAsked turns gRPC-Web into gRPC where the route says so (TranslatesWeb): by itself it would do it anywhere.
 func translatesAsked() *hcmv3.HttpFilter {
 	return httpFilter(FilterWeb, &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: FilterWeb, TypedConfig: Packed(&grpcwebv3.GrpcWeb{})},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: FilterWeb, TypedConfig: ToAny(&grpcwebv3.GrpcWeb{})},
 		XdsMatcher:      &matcherv3.Matcher{OnNoMatch: skipFilter()},
 	})
 }
 
 // TranslatesWeb are those filters, as an ingress gateway's route has them do it.
 func TranslatesWeb() map[string]*anypb.Any {
-	return map[string]*anypb.Any{FilterWeb: Packed(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{}})}
+	return map[string]*anypb.Any{FilterWeb: ToAny(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{}})}
 }
 
 // IngressTable is a table of what comes in. It has no last resort: "*" is a name like others, which somebody may have.

@@ -22,7 +22,7 @@ import (
 )
 
 func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
-	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: Packed(config)}}
+	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: ToAny(config)}}
 }
 
 // InspectTLS reads the whole ClientHello, of up to 16 KiB (Envoy's default and most): post-quantum ones span

@@ -106,7 +106,7 @@ func expression(cel string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
 		ExtensionFilter: &accesslogv3.ExtensionFilter{
 			Name:       "envoy.access_loggers.extension_filters.cel",
-			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: Packed(&celv3.ExpressionFilter{Expression: cel})},
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: ToAny(&celv3.ExpressionFilter{Expression: cel})},
 		},
 	}}
 }

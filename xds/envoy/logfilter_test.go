@@ -237,10 +237,10 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 	late.Timeout = durationpb.New(100 * time.Millisecond)
 	marked := func(path, cluster, by string) *routev3.Route { return LoggedElsewhere(prefix(path, To(cluster)), by) }
 	markedLate := LoggedElsewhere(prefix("/marked/late", late), LoggedAtGateway)
-	preflight := Configured(marked("/marked/preflight", "gateway", LoggedAtGateway), FilterCORS, Packed(&corsv3.CorsPolicy{
+	preflight := WithFilterConfig(marked("/marked/preflight", "gateway", LoggedAtGateway), FilterCORS, ToAny(&corsv3.CorsPolicy{
 		AllowOriginStringMatch: []*typematcherv3.StringMatcher{{MatchPattern: &typematcherv3.StringMatcher_Prefix{Prefix: "http"}}},
 	}))
-	aborted := Configured(marked("/marked/aborted", "gateway", LoggedAtGateway), FilterFault, Packed(&faultv3.HTTPFault{Abort: &faultv3.FaultAbort{
+	aborted := WithFilterConfig(marked("/marked/aborted", "gateway", LoggedAtGateway), FilterFault, ToAny(&faultv3.HTTPFault{Abort: &faultv3.FaultAbort{
 		ErrorType: &faultv3.FaultAbort_HttpStatus{HttpStatus: 418}, Percentage: &typev3.FractionalPercent{Numerator: 100},
 	}}))
 	refused := Refuse(wire.BlockAllRoute, &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/refused"}}, 403, "no\n", nil)
@@ -265,7 +265,7 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
 		AccessLog: []*accesslogv3.AccessLog{{
 			Name: "file", Filter: worthTelling(place, nil, mesh),
-			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: Packed(&filelogv3.FileAccessLog{
+			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: ToAny(&filelogv3.FileAccessLog{
 				Path: file, AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: text("%REQ(:PATH?:AUTHORITY)%\n")},
 			})},
 		}},

@@ -19,7 +19,7 @@ func LoggedElsewhere(row *routev3.Route, by string) *routev3.Route {
 	if by == "" {
 		return row
 	}
-	return Through(row, filterLoggedElsewhere+by)
+	return EnableFilters(row, filterLoggedElsewhere+by)
 }
 
 // The dynamic metadata that they write.

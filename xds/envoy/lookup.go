@@ -12,9 +12,9 @@ import (
 func LookUp() []*listenerv3.Filter {
 	return []*listenerv3.Filter{
 		SetState(
-			State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", Stay),
-			State(wire.StateDynamicPort, "%FILTER_STATE("+wire.StatePort+":PLAIN)%", Stay),
-			State(wire.StateDynamicHost, "%FILTER_STATE("+wire.StateAuthority+":PLAIN)%", Stay),
+			State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", NotShared),
+			State(wire.StateDynamicPort, "%FILTER_STATE("+wire.StatePort+":PLAIN)%", NotShared),
+			State(wire.StateDynamicHost, "%FILTER_STATE("+wire.StateAuthority+":PLAIN)%", NotShared),
 		),
 		NetworkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
 			DnsCacheConfig: dnsCache(), PortSpecifier: &snidfpv3.FilterConfig_PortValue{PortValue: 443},

@@ -30,7 +30,7 @@ type Predicate = cncfmatcherv3.Matcher_MatcherList_Predicate
 type OnMatch = cncfmatcherv3.Matcher_OnMatch
 
 func extension(name string, config proto.Message) *cncfcorev3.TypedExtensionConfig {
-	return &cncfcorev3.TypedExtensionConfig{Name: name, TypedConfig: Packed(config)}
+	return &cncfcorev3.TypedExtensionConfig{Name: name, TypedConfig: ToAny(config)}
 }
 
 // StateInput is a value of the filter state.
@@ -221,7 +221,7 @@ func textOrOneOf(m *typematcherv3.StringMatcher) *typematcherv3.ValueMatcher {
 }
 
 func noted(key string, m *typematcherv3.StringMatcher) *Predicate {
-	input := extension("ruled", &inputsv3.DynamicMetadataInput{Filter: FilterAccess, Path: []*inputsv3.DynamicMetadataInput_PathSegment{
+	input := extension("ruled", &inputsv3.DynamicMetadataInput{Filter: FilterRBAC, Path: []*inputsv3.DynamicMetadataInput_PathSegment{
 		{Segment: &inputsv3.DynamicMetadataInput_PathSegment_Key{Key: key}},
 	}})
 	return asksBy(input, extension("noted", &metadatav3.Metadata{Value: &typematcherv3.ValueMatcher{

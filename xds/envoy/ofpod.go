@@ -27,8 +27,8 @@ func WhosePod() *listenerv3.ListenerFilter {
 		ofPod(wire.StateIdentity, ambient.Identity),
 		ofPod(wire.StateNetwork, ambient.Network),
 		ofPod(wire.StatePod, ambient.Name),
-		State(wire.StateClient, podValue(ambient.Identity), Stay), // whom policies are about
-		State(wire.StateFrom, "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Stay),
+		State(wire.StateClient, podValue(ambient.Identity), NotShared), // whom policies are about
+		State(wire.StateFrom, "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", NotShared),
 	)
 }
 
@@ -38,7 +38,9 @@ func ComesToPod() *listenerv3.ListenerFilter {
 }
 
 // ofPod is a value from the metadata of a pod's listener.
-func ofPod(key, what string) *statev3.FilterStateValue { return State(key, podValue(what), Far) }
+func ofPod(key, what string) *statev3.FilterStateValue {
+	return State(key, podValue(what), SharedTransitive)
+}
 
 func podValue(what string) string {
 	return "%METADATA(LISTENER:" + ambient.MetadataKey + ":" + what + ")%"
@@ -83,7 +85,7 @@ func FromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 		bind.ExtraSourceAddresses = []*corev3.ExtraSourceAddress{{Address: TCPAddress("::", 0).GetSocketAddress()}}
 	}
 	bind.LocalAddressSelector = &corev3.TypedExtensionConfig{
-		Name: "envoy.upstream.local_address_selector.filter_state_override", TypedConfig: Packed(&selectorv3.Config{}),
+		Name: "envoy.upstream.local_address_selector.filter_state_override", TypedConfig: ToAny(&selectorv3.Config{}),
 	}
 	bind.SocketOptions = append(bind.SocketOptions, &corev3.SocketOption{
 		Description: "SO_MARK", Level: solSocket, Name: soMark, State: corev3.SocketOption_STATE_PREBIND,
@@ -114,10 +116,10 @@ func asPod(s *corev3.TransportSocket) *corev3.TransportSocket {
 	common.TlsCertificateSdsSecretConfigs = nil
 	common.CustomTlsCertificateSelector = &corev3.TypedExtensionConfig{
 		Name: "envoy.tls.certificate_selectors.on_demand_secret",
-		TypedConfig: Packed(&ondemandsecretv3.Config{
+		TypedConfig: ToAny(&ondemandsecretv3.Config{
 			ConfigSource: source,
 			CertificateMapper: &corev3.TypedExtensionConfig{
-				Name: "envoy.tls.upstream_certificate_mappers.filter_state_override", TypedConfig: Packed(&mapperv3.Config{DefaultValue: nobodysSecret}),
+				Name: "envoy.tls.upstream_certificate_mappers.filter_state_override", TypedConfig: ToAny(&mapperv3.Config{DefaultValue: nobodysSecret}),
 			},
 		}),
 	}

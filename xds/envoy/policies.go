@@ -88,7 +88,7 @@ func policies() []*hcmv3.HttpFilter {
 func askedByName() *hcmv3.HttpFilter {
 	said := If(IsLike(StateInput(wire.StateHost), ".+"), skipFilter())
 	return httpFilter(filterAskedHost, &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: Packed(&httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: ToAny(&httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})},
 		XdsMatcher:      InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{said}, nil),
 	})
 }
@@ -103,7 +103,7 @@ func OfHost(row *routev3.VirtualHost, host string) {
 
 // hostSaid is that host; nothing where the row is of several.
 func hostSaid() *statev3.FilterStateValue {
-	return State(wire.StateHost, "%METADATA(VIRTUAL_HOST:sallyport:"+rowHost+")%", Stay)
+	return State(wire.StateHost, "%METADATA(VIRTUAL_HOST:sallyport:"+rowHost+")%", NotShared)
 }
 
 // authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter ask for nothing that filterAsked notes.
@@ -147,27 +147,27 @@ func policiesOfLed() []*hcmv3.HttpFilter {
 // LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names; outside is
 // what StateOutside says of it, "" for what it says already.
 func LedTo(host string, port uint32, outside string) map[string]*anypb.Any {
-	return map[string]*anypb.Any{filterAskedLed: Packed(askedAbout(host, port, outside)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
+	return map[string]*anypb.Any{filterAskedLed: ToAny(askedAbout(host, port, outside)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
 }
 
 // LeavesFor is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
 func LeavesFor(host string, port uint32, outside string) map[string]*anypb.Any {
-	return map[string]*anypb.Any{filterAsked: Packed(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
+	return map[string]*anypb.Any{filterAsked: ToAny(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
 }
 
 // askedAbout has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
 func askedAbout(host string, port uint32, outside string) *httpstatev3.Config {
 	value := hostAsked()
 	if host[0] != '*' {
-		value = State(wire.StateHost, host, Stay)
+		value = State(wire.StateHost, host, NotShared)
 	}
-	return asking(outside, value, State(wire.StateAt, portText(port), Stay))
+	return asking(outside, value, State(wire.StateAt, portText(port), NotShared))
 }
 
 // asking has policies asked about these values, and what StateOutside is to say.
 func asking(outside string, values ...*statev3.FilterStateValue) *httpstatev3.Config {
 	if outside != "" {
-		values = append(values, State(wire.StateOutside, outside, Stay))
+		values = append(values, State(wire.StateOutside, outside, NotShared))
 	}
 	return &httpstatev3.Config{OnRequestHeaders: values}
 }
@@ -176,14 +176,14 @@ func asking(outside string, values ...*statev3.FilterStateValue) *httpstatev3.Co
 // of that one what it is.
 func AskLetOut(r *routev3.Route) {
 	if r.TypedPerFilterConfig[filterAsked] == nil {
-		Configured(r, filterAsked, Packed(asking(wire.LetOutByPolicy, hostAsked(), portAsked())))
+		WithFilterConfig(r, filterAsked, ToAny(asking(wire.LetOutByPolicy, hostAsked(), portAsked())))
 	}
 }
 
 // LedThere makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
 // asked about that one.
 func LedThere(row *routev3.Route, host string, port uint32, outside string) *routev3.Route {
-	return Configured(row, filterAsked, Packed(askedAbout(host, port, outside)))
+	return WithFilterConfig(row, filterAsked, ToAny(askedAbout(host, port, outside)))
 }
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
@@ -229,9 +229,9 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 // is asked for.
 func sidecarPolicies(asked ...*statev3.FilterStateValue) []*hcmv3.HttpFilter {
 	said := append(asked,
-		State(wire.StateOutside, "%METADATA(ROUTE:sallyport:"+rowOutside+")%", Stay),
-		State(wire.StateHost, "%METADATA(ROUTE:sallyport:"+rowHost+")%", Stay),
-		State(wire.StateAt, "%METADATA(ROUTE:sallyport:"+rowPort+")%", Stay),
+		State(wire.StateOutside, "%METADATA(ROUTE:sallyport:"+rowOutside+")%", NotShared),
+		State(wire.StateHost, "%METADATA(ROUTE:sallyport:"+rowHost+")%", NotShared),
+		State(wire.StateAt, "%METADATA(ROUTE:sallyport:"+rowPort+")%", NotShared),
 	)
 	return []*hcmv3.HttpFilter{httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: said}), byPolicy(FilterRoot), byPolicy(FilterOwn)}
 }
@@ -276,7 +276,7 @@ func Outside(r *routev3.Route, outside, host string, port uint32) *routev3.Route
 	if IsAnswer(r) {
 		return r // of questions the filters are always on
 	}
-	return Through(r, filterAsked, FilterRoot, FilterOwn)
+	return EnableFilters(r, filterAsked, FilterRoot, FilterOwn)
 }
 
 // policiesHeld is the internal listener that no connection comes to, and that asks for what an index leads to: Envoy does not ask
@@ -297,15 +297,17 @@ func HoldPolicies(names []string) *resource.Resource {
 
 // hostAsked is the host of a request, or of a question, without its port and in lower case; or the address.
 func hostAsked() *statev3.FilterStateValue {
-	return Computed(wire.StateHost, hostIn("request.host"), Stay)
+	return Computed(wire.StateHost, hostIn("request.host"), NotShared)
 }
 
 // portAsked is the port of a request, or of a question, after its host.
-func portAsked() *statev3.FilterStateValue { return State(wire.StateAt, "%REQ(:AUTHORITY)%", Stay) }
+func portAsked() *statev3.FilterStateValue {
+	return State(wire.StateAt, "%REQ(:AUTHORITY)%", NotShared)
+}
 
 // portDialled is the port that a request's connection was for: what the request says may be anything.
 func portDialled() *statev3.FilterStateValue {
-	return State(wire.StateAt, ":%DOWNSTREAM_LOCAL_PORT%", Stay)
+	return State(wire.StateAt, ":%DOWNSTREAM_LOCAL_PORT%", NotShared)
 }
 
 // Held is what a question asks for, at last, of a connection to an address that is somebody's who does not take it. It is no name
@@ -317,9 +319,9 @@ const Held = "held.invalid"
 func askedOutside() []*statev3.FilterStateValue {
 	to, named := "request.headers['"+HeaderTo+"']", "request.host"
 	return []*statev3.FilterStateValue{
-		Computed(wire.StateHost, named+" == '"+Held+"' || "+named+".startsWith(':') ? ("+hostIn(to)+") : ("+hostIn(named)+")", Stay),
-		Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), Stay),
-		State(wire.StateAt, "%REQ("+HeaderTo+")%", Stay),
+		Computed(wire.StateHost, named+" == '"+Held+"' || "+named+".startsWith(':') ? ("+hostIn(to)+") : ("+hostIn(named)+")", NotShared),
+		Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), NotShared),
+		State(wire.StateAt, "%REQ("+HeaderTo+")%", NotShared),
 	}
 }
 
@@ -333,8 +335,8 @@ func hostIn(authority string) string {
 func KnowClient() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
 		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
-			State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", Stay),
-			State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Stay),
+			State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", NotShared),
+			State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", NotShared),
 		},
 	})
 }

@@ -26,7 +26,7 @@ func without(all ...string) []*corev3.TypedExtensionConfig {
 
 // early changes headers before anything reads them.
 func early(mutation *earlyv3.HeaderMutation) *corev3.TypedExtensionConfig {
-	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: Packed(mutation)}
+	return &corev3.TypedExtensionConfig{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: ToAny(mutation)}
 }
 
 // askedPlain says of requests that nobody said it of how their client asked: without TLS of its own, since otherwise they were not read here. An ingress

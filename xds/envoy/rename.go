@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Redirect has routes lead to clusters by other names, also those that answer questions. name is asked about each, and gives it back where it stays.
-func Redirect(routes []*routev3.Route, name func(cluster string) string) {
+// RenameClusters has routes lead to clusters by other names, also those that answer questions. name is asked about each, and gives it back where it stays.
+func RenameClusters(routes []*routev3.Route, name func(cluster string) string) {
 	for _, r := range routes {
 		switch action := r.GetAction().(type) {
 		case *routev3.Route_Route:

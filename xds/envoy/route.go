@@ -68,22 +68,22 @@ func WithState(r *routev3.Route, values ...*statev3.FilterStateValue) *routev3.R
 	if len(values) == 0 {
 		return r
 	}
-	return Configured(r, filterState, Packed(&httpstatev3.Config{OnRequestHeaders: values}))
+	return WithFilterConfig(r, filterState, ToAny(&httpstatev3.Config{OnRequestHeaders: values}))
 }
 
-// Through turns filters on that are off where no route says so.
-func Through(r *routev3.Route, filters ...string) *routev3.Route {
+// EnableFilters turns filters on that are off where no route says so.
+func EnableFilters(r *routev3.Route, filters ...string) *routev3.Route {
 	for _, f := range filters {
-		Configured(r, f, turnedOn())
+		WithFilterConfig(r, f, turnedOn())
 	}
 	return r
 }
 
 // turnedOn is what turns a filter on, as it is configured.
-func turnedOn() *anypb.Any { return Packed(&routev3.FilterConfig{Config: &anypb.Any{}}) }
+func turnedOn() *anypb.Any { return ToAny(&routev3.FilterConfig{Config: &anypb.Any{}}) }
 
-// Configured gives a filter a configuration of the route's own, which also turns it on.
-func Configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
+// WithFilterConfig gives a filter a configuration of the route's own, which also turns it on.
+func WithFilterConfig(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
 	if r.TypedPerFilterConfig == nil {
 		r.TypedPerFilterConfig = map[string]*anypb.Any{}
 	}
@@ -94,7 +94,7 @@ func Configured(r *routev3.Route, filter string, config *anypb.Any) *routev3.Rou
 // AllConfigured is that for several.
 func AllConfigured(r *routev3.Route, by map[string]*anypb.Any) {
 	for filter, config := range by {
-		Configured(r, filter, config)
+		WithFilterConfig(r, filter, config)
 	}
 }
 

@@ -17,7 +17,7 @@ func SealCluster(c *clusterv3.Cluster) *resource.Resource { return Seal(resource
 
 // SealExtension is the configuration of an extension that is asked for by ECDS, by its name.
 func SealExtension(name string, config proto.Message) *resource.Resource {
-	return Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: Packed(config)})
+	return Seal(resource.Extension, name, &corev3.TypedExtensionConfig{Name: name, TypedConfig: ToAny(config)})
 }
 
 // Seal marshals a message for good. Listeners and clusters are bounded, whoever made them.
@@ -34,8 +34,8 @@ func Seal(t resource.Type, name string, m proto.Message) *resource.Resource {
 // stable makes equal bytes of equal messages.
 var stable = proto.MarshalOptions{Deterministic: true}
 
-// Packed wraps a message that is configuration inside another.
-func Packed(m proto.Message) *anypb.Any {
+// ToAny wraps a message that is configuration inside another.
+func ToAny(m proto.Message) *anypb.Any {
 	body, err := stable.Marshal(m)
 	if err != nil {
 		panic(fmt.Sprintf("translate: %T does not marshal: %v", m, err))

@@ -43,7 +43,7 @@ func HeaderSession(name string) *anypb.Any {
 }
 
 func session(kind string, state proto.Message) *anypb.Any {
-	return Packed(&sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{StatefulSession: &sessionv3.StatefulSession{
-		SessionState: &corev3.TypedExtensionConfig{Name: "envoy.http.stateful_session." + kind, TypedConfig: Packed(state)},
+	return ToAny(&sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{StatefulSession: &sessionv3.StatefulSession{
+		SessionState: &corev3.TypedExtensionConfig{Name: "envoy.http.stateful_session." + kind, TypedConfig: ToAny(state)},
 	}}})
 }

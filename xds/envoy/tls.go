@@ -54,19 +54,19 @@ func SAN(kind tlsv3.SubjectAltNameMatcher_SanType, m *matcherv3.StringMatcher) *
 	return &tlsv3.SubjectAltNameMatcher{SanType: kind, Matcher: m}
 }
 
-// Trusts are the mesh's trust domain and its aliases, in one value that can be compared.
-type Trusts string
+// TrustDomains are the mesh's trust domain and its aliases, in one value that can be compared.
+type TrustDomains string
 
 // TrustsOf are those of a mesh.
-func TrustsOf(m *mesh.Config) Trusts {
-	return Trusts(strings.Join(append([]string{m.TrustDomain}, m.TrustDomainAliases...), " "))
+func TrustsOf(m *mesh.Config) TrustDomains {
+	return TrustDomains(strings.Join(append([]string{m.TrustDomain}, m.TrustDomainAliases...), " "))
 }
 
 // Domains are the trust domain and its aliases.
-func (t Trusts) Domains() []string { return strings.Fields(string(t)) }
+func (t TrustDomains) Domains() []string { return strings.Fields(string(t)) }
 
 // names gives what begins with each of the trust domains: "spiffe://DOMAIN/" and the rest.
-func (t Trusts) names(rest string) []string {
+func (t TrustDomains) names(rest string) []string {
 	domains := t.Domains()
 	out := make([]string, len(domains))
 	for i, d := range domains {
@@ -76,13 +76,15 @@ func (t Trusts) names(rest string) []string {
 }
 
 // Account is the identities that a service account may show.
-func (t Trusts) Account(ns, account string) []string { return t.names("ns/" + ns + "/sa/" + account) }
+func (t TrustDomains) Account(ns, account string) []string {
+	return t.names("ns/" + ns + "/sa/" + account)
+}
 
 // Namespace gives how the identities of a namespace begin.
-func (t Trusts) Namespace(ns string) []string { return t.names("ns/" + ns + "/sa/") }
+func (t TrustDomains) Namespace(ns string) []string { return t.names("ns/" + ns + "/sa/") }
 
 // AccountAnywhere is an expression (RE2) for those of accounts of a name in any namespace.
-func (t Trusts) AccountAnywhere(account string) string {
+func (t TrustDomains) AccountAnywhere(account string) string {
 	out := t.names("")
 	for i := range out {
 		out[i] = regexp.QuoteMeta(out[i])
@@ -138,7 +140,7 @@ func PeerTLS(sni string, identities, prefixes []string, alpn ...string) *corev3.
 }
 
 // MeshServerTLS is the gateway's side: a certificate of the mesh is required of every client.
-func MeshServerTLS(trust Trusts, alpn ...string) *corev3.TransportSocket {
+func MeshServerTLS(trust TrustDomains, alpn ...string) *corev3.TransportSocket {
 	var members []*tlsv3.SubjectAltNameMatcher
 	for _, name := range trust.names("") {
 		members = append(members, SAN(tlsv3.SubjectAltNameMatcher_URI, Prefix(name)))
@@ -160,6 +162,6 @@ func MeshServerTLS(trust Trusts, alpn ...string) *corev3.TransportSocket {
 func TLSSocket(ctx proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: Packed(ctx)},
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: ToAny(ctx)},
 	}
 }

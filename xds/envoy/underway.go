@@ -42,7 +42,7 @@ const aFew = "[0-9]{1,5}"
 //
 // They are off where nobody is to be ended (Keep).
 func underWay() []*hcmv3.HttpFilter {
-	as := State(wire.StateUnderWay, "%REQ(:METHOD)% %REQ("+wire.HeaderRegisteredIn+")% %REQ(:AUTHORITY)% %REQ(:PATH)%", Stay)
+	as := State(wire.StateUnderWay, "%REQ(:METHOD)% %REQ("+wire.HeaderRegisteredIn+")% %REQ(:AUTHORITY)% %REQ(:PATH)%", NotShared)
 	method, length := HeaderInput(":method"), HeaderInput("content-length")
 	upgrade := IsLike(HeaderInput("upgrade"), ".+")
 	noBody := All(IsLike(method, "GET|HEAD|OPTIONS|TRACE|DELETE"), Not(IsLike(length, ".+")))
@@ -77,7 +77,7 @@ func answerInput(name string) *cncfcorev3.TypedExtensionConfig {
 func tellUnless(name string, is *Predicate, mode *extprocv3.ProcessingMode) *hcmv3.HttpFilter {
 	told := func(key, value string) *corev3.HeaderValue { return &corev3.HeaderValue{Key: key, Value: value} }
 	return httpFilter(name, &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: Packed(&extprocv3.ExternalProcessor{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: ToAny(&extprocv3.ExternalProcessor{
 			GrpcService: &corev3.GrpcService{
 				TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.UnderWayCluster}},
 				InitialMetadata: []*corev3.HeaderValue{

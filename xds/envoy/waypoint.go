@@ -29,15 +29,15 @@ const FilterAuthzTunnels = FilterAuthz + ".tunnels"
 // KnowClientFar is KnowClient for connections that internal listeners may be behind, which are told, too.
 func KnowClientFar() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
-		State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", Once),
-		State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Once),
-		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", Once),
+		State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", SharedOnce),
+		State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", SharedOnce),
+		State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", SharedOnce),
 	}})
 }
 
 // ForPort notes the Service's port that a connection is for.
 func ForPort(port uint32) *listenerv3.Filter {
-	return SetState(State(wire.StatePort, portText(port)[1:], Stay))
+	return SetState(State(wire.StatePort, portText(port)[1:], NotShared))
 }
 
 // WaypointTags are what a waypoint says of what comes: by an internal listener, the client's certificate is not the connection's.
@@ -112,7 +112,7 @@ func WaypointBytes(stat, name, in, kind string) []*listenerv3.Filter {
 	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
 	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(AskedTags(name))}
 	return []*listenerv3.Filter{
-		q.Filter(), RouteByAnswer(State(wire.StateProtocols, Said(SayALPN), Stay), State(wire.StateServerName, Said(SaySNI), Stay)), on.Filter(),
+		q.Filter(), RouteByAnswer(State(wire.StateProtocols, Said(SayALPN), NotShared), State(wire.StateServerName, Said(SaySNI), NotShared)), on.Filter(),
 	}
 }
 
@@ -144,4 +144,4 @@ func Unfronted() *routev3.VirtualHost {
 }
 
 // Overriding are AuthorizationPolicies of a row's, or of a table's, in the place of those of the filter.
-func Overriding(f *httprbacv3.RBAC) *anypb.Any { return Packed(&httprbacv3.RBACPerRoute{Rbac: f}) }
+func Overriding(f *httprbacv3.RBAC) *anypb.Any { return ToAny(&httprbacv3.RBACPerRoute{Rbac: f}) }

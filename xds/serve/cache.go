@@ -29,8 +29,8 @@ type Cache struct {
 	snapshot   *registry.Snapshot
 	translator *translate.Translator
 	classes    map[translate.Class]*class
-	policed    map[translate.Policed]*class // what they are governed by, which is few kinds beside that
-	pods       map[string]*class            // of the nodes whose proxies are connected, by their names (olderAgent), and of machines' groups; "" is of all other proxies
+	policed    map[translate.PolicyClass]*class // what they are governed by, which is few kinds beside that
+	pods       map[string]*class                // of the nodes whose proxies are connected, by their names (olderAgent), and of machines' groups; "" is of all other proxies
 	on         func(node string) []ambient.Pod
 	probe      func(group config.Key) []byte
 	labels     func(machine.Proxy) (map[string]string, bool) // nil where nobody follows machines
@@ -49,7 +49,7 @@ func NewCache(s *registry.Snapshot) *Cache {
 		snapshot:   s,
 		translator: translate.NewTranslator(),
 		classes:    map[translate.Class]*class{},
-		policed:    map[translate.Policed]*class{},
+		policed:    map[translate.PolicyClass]*class{},
 		pods:       map[string]*class{},
 		streams:    map[*core.Node]*stream{},
 		holds:      newHolds(),
@@ -197,7 +197,7 @@ func (c *Cache) police(st *stream) {
 }
 
 // policies makes the view of a kind: of a gateway, from that of another one, since they differ in little.
-func (c *Cache) policies(key translate.Policed) *translate.View {
+func (c *Cache) policies(key translate.PolicyClass) *translate.View {
 	for other, cl := range c.policed {
 		if key.Kind == translate.Gateway && other.Kind == translate.Gateway {
 			return translate.Reauthorize(cl.view, c.snapshot, key)

@@ -20,13 +20,13 @@ type class struct {
 	id     uint64 // never used again
 	over   *class // of whose view this one's is what differs; nil for a view that stands alone
 	view   *translate.View
-	police translate.Policed // of a class of policies, which is apart
-	pods   []ambient.Pod     // of a class of a node's pods: what the view says
-	probe  []byte            // of a class of a group's machines: likewise
-	step   uint64            // of view
-	steps  [][]resource.Ref  // steps[i] led to step - len(steps) + i + 1
-	refs   int               // in steps
-	users  int               // streams, and classes over it
+	police translate.PolicyClass // of a class of policies, which is apart
+	pods   []ambient.Pod         // of a class of a node's pods: what the view says
+	probe  []byte                // of a class of a group's machines: likewise
+	step   uint64                // of view
+	steps  [][]resource.Ref      // steps[i] led to step - len(steps) + i + 1
+	refs   int                   // in steps
+	users  int                   // streams, and classes over it
 
 	changed [typeCount]uint64              // the step in which a type last changed
 	whole   [typeCount]*payload            // everything of a type, while it is asked for

@@ -227,7 +227,7 @@ func TestEnterAgreesWithGatewayCalls(t *testing.T) {
 			node := gatewayNode(t, file)
 			e := w.envoys(newDecoder())
 			_, gateway := e.node(node, "")
-			pods := registry.IngressPods{Has: node.Labels}
+			pods := registry.IngressCandidate{Has: node.Labels}
 			pods.Ingress, _ = e.snapshot.IngressOf(node.Namespace, node.Labels, 0)
 			for line := range strings.Lines(calls) {
 				if strings.Contains(line, "alpn=") || strings.Contains(line, "peer=") {

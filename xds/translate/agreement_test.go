@@ -127,19 +127,19 @@ type envoys struct {
 	objects  map[config.Key]*config.Object
 	made     *translate.Translator
 	views    map[translate.Class]*translate.View
-	policies map[translate.Policed]*translate.View
+	policies map[translate.PolicyClass]*translate.View
 	proxies  map[governed]*interpret.Proxy
 }
 
 // governed is proxies that are the same: they see the same hosts, and the same policies govern them.
 type governed struct {
 	translate.Class
-	translate.Policed
+	translate.PolicyClass
 	identity string
 }
 
 func envoysOf(d *decoder, s *registry.Snapshot, objects map[config.Key]*config.Object) *envoys {
-	return &envoys{d, s, objects, translate.NewTranslator(), map[translate.Class]*translate.View{}, map[translate.Policed]*translate.View{}, map[governed]*interpret.Proxy{}}
+	return &envoys{d, s, objects, translate.NewTranslator(), map[translate.Class]*translate.View{}, map[translate.PolicyClass]*translate.View{}, map[governed]*interpret.Proxy{}}
 }
 
 // node gives a proxy, and the hosts that it sees.
@@ -147,7 +147,7 @@ func (e *envoys) node(n translate.Node, identity string) (*translate.View, *inte
 	return e.class(translate.Classify(e.snapshot, n), translate.PolicedBy(e.snapshot, n), identity)
 }
 
-func (e *envoys) class(c translate.Class, by translate.Policed, identity string) (*translate.View, *interpret.Proxy) {
+func (e *envoys) class(c translate.Class, by translate.PolicyClass, identity string) (*translate.View, *interpret.Proxy) {
 	if e.views[c] == nil {
 		e.views[c] = build(e.made, e.snapshot, c, e.views)
 	}

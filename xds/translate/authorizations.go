@@ -13,8 +13,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// authorizedBy are the policies in a Policed, as far as they are there.
-func authorizedBy(s *registry.Snapshot, p Policed) (out authz.Set) {
+// authorizedBy are the policies in a PolicyClass, as far as they are there.
+func authorizedBy(s *registry.Snapshot, p PolicyClass) (out authz.Set) {
 	for _, name := range strings.Split(p.Authz, ",") {
 		ns, name, _ := strings.Cut(name, "/")
 		if found := s.AuthorizationPolicy(ns, name); found != nil {
@@ -24,8 +24,8 @@ func authorizedBy(s *registry.Snapshot, p Policed) (out authz.Set) {
 	return out
 }
 
-// verifiedBy are the RequestAuthentications in a Policed, as far as they are there.
-func verifiedBy(s *registry.Snapshot, p Policed) (out tokens.Set) {
+// verifiedBy are the RequestAuthentications in a PolicyClass, as far as they are there.
+func verifiedBy(s *registry.Snapshot, p PolicyClass) (out tokens.Set) {
 	for _, name := range strings.Split(p.Tokens, ",") {
 		ns, name, _ := strings.Cut(name, "/")
 		if found := s.RequestAuthentication(ns, name); found != nil {
@@ -35,8 +35,8 @@ func verifiedBy(s *registry.Snapshot, p Policed) (out tokens.Set) {
 	return out
 }
 
-// authorizedFrom says whether one of the namespaces wrote an AuthorizationPolicy or a RequestAuthentication in a Policed.
-func (p Policed) authorizedFrom(namespaces []string) bool {
+// authorizedFrom says whether one of the namespaces wrote an AuthorizationPolicy or a RequestAuthentication in a PolicyClass.
+func (p PolicyClass) authorizedFrom(namespaces []string) bool {
 	return slices.ContainsFunc(strings.Split(p.Authz+","+p.Tokens, ","), func(name string) bool {
 		ns, _, of := strings.Cut(name, "/")
 		return of && slices.Contains(namespaces, ns)
@@ -45,7 +45,7 @@ func (p Policed) authorizedFrom(namespaces []string) bool {
 
 // authorization is what a gateway keeps of AuthorizationPolicies, and of RequestAuthentications. Connections are asked about there, in place of
 // being requests.
-func authorization(s *registry.Snapshot, p Policed) []*resource.Resource {
+func authorization(s *registry.Snapshot, p PolicyClass) []*resource.Resource {
 	set, see := authorizedBy(s, p), atGateway(envoy.TrustsOf(s.Mesh))
 	f := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch {
 		connections := authzfilter.Connections(set, see)
@@ -58,9 +58,9 @@ func authorization(s *registry.Snapshot, p Policed) []*resource.Resource {
 
 // atGateway is how an egress gateway sees its clients: by their certificates, and by what it is asked for, of which the port is the one
 // that the workload wants to reach.
-func atGateway(trust envoy.Trusts) authzfilter.Sight {
+func atGateway(trust envoy.TrustDomains) authzfilter.Inputs {
 	from, asked := envoy.StateInput(wire.StateFrom), envoy.HeaderInput(":authority")
-	return authzfilter.Sight{
+	return authzfilter.Inputs{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(t authz.Term, values []string) *envoy.Predicate {
 			return envoy.IsLike(asked, t.Expression(values, nil))
@@ -74,7 +74,7 @@ func atGateway(trust envoy.Trusts) authzfilter.Sight {
 // inboundAuthorization is what a sidecar keeps of them, of what comes for its pod's app, or an ingress gateway, of what comes into the
 // mesh: of requests, and of connections whose bytes nobody reads. They are there without policies, too, so that the first one is no other
 // listener.
-func inboundAuthorization(s *registry.Snapshot, p Policed, see authzfilter.Sight) []*resource.Resource {
+func inboundAuthorization(s *registry.Snapshot, p PolicyClass, see authzfilter.Inputs) []*resource.Resource {
 	set := authorizedBy(s, p)
 	requests := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Requests(set, see) })
 	connections := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, see) })
@@ -97,9 +97,9 @@ func IsInboundAuthorization(name string) bool {
 
 // atPod is how a pod's own proxy sees who comes: by the certificate that the client showed in TLS of the mesh, and by the connection's
 // addresses, of which the port is the pod's.
-func atPod(trust envoy.Trusts) authzfilter.Sight {
+func atPod(trust envoy.TrustDomains) authzfilter.Inputs {
 	from := envoy.ClientAddressInput()
-	return authzfilter.Sight{
+	return authzfilter.Inputs{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
@@ -114,7 +114,7 @@ func atPod(trust envoy.Trusts) authzfilter.Sight {
 
 // atIngress is how an ingress gateway sees who comes: nobody outside has a name of the mesh, whatever certificate is shown. Who is behind
 // the connection is told by as many proxies as the mesh trusts. The port is the one that the gateway's pods listen at.
-func atIngress(trust envoy.Trusts) authzfilter.Sight {
+func atIngress(trust envoy.TrustDomains) authzfilter.Inputs {
 	see := atPod(trust)
 	see.Remote = envoy.RemoteAddressInput()
 	return see

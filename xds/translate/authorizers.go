@@ -34,7 +34,7 @@ func asks(s *registry.Snapshot, n Node, kind Kind) string {
 type askedFrom struct {
 	By        *resolve.Authorizer
 	Endpoints *registry.EndpointSet // of a Service
-	Trust     envoy.Trusts
+	Trust     envoy.TrustDomains
 	Secrets   []farend.Material
 	As        string // the name of the cluster
 }
@@ -64,7 +64,7 @@ func askedBy(s *registry.Snapshot, c Class, names ...string) (out askedFrom) {
 	}
 	out.As = clusterAsked(out.By)
 	u := uses{secrets: map[registry.GivenCredential]int{}}
-	if g, ok := far.Far.Given[out.By.Port.Number]; ok {
+	if g, ok := far.Restrictions.Given[out.By.Port.Number]; ok {
 		u.secrets[g] = 1
 	}
 	out.Secrets = materials(s, u)
@@ -86,7 +86,7 @@ func (a askedFrom) resources() []*resource.Resource {
 	}
 	name := a.As
 	way := farend.Options{
-		TLS: far.Rule.TLSFor(port.Number), Given: far.Far.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
+		TLS: far.Rule.TLSFor(port.Number), Given: far.Restrictions.Given[port.Number], Connect: far.Rule.ConnectTimeoutOf("", port.Number, far.Connect),
 		Traffic: far.Rule.SubsetTraffic("", port.Number), Mutual: mutual, Near: far.Near,
 	}
 	var out []*resource.Resource
@@ -96,9 +96,9 @@ func (a askedFrom) resources() []*resource.Resource {
 		if a.Endpoints != nil {
 			list = a.Endpoints.List
 		}
-		out = append(out, farend.SealLoad(name, port, way.Reaching(&svc, port, farend.Reachable(list, far.Far))...))
+		out = append(out, farend.SealLoad(name, port, way.Reaching(&svc, port, farend.Reachable(list, far.Restrictions))...))
 	} else {
-		svc.Endpoints = farend.Reachable(svc.Endpoints, far.Far)
+		svc.Endpoints = farend.Reachable(svc.Endpoints, far.Restrictions)
 	}
 	role := wire.RoleMesh
 	if svc.External {
@@ -152,7 +152,7 @@ func nobodyAskedOfConnections(closed *envoy.OnMatch) []*resource.Resource {
 
 // askedInbound are the filters by which a sidecar, or an ingress gateway, has an authorizer asked about requests and connections. Who is asked
 // by HTTP is told of no connections: these are closed, unless one who cannot be asked lets them in.
-func askedInbound(s *registry.Snapshot, set authz.Set, see authzfilter.Sight) []*resource.Resource {
+func askedInbound(s *registry.Snapshot, set authz.Set, see authzfilter.Inputs) []*resource.Resource {
 	by, why := resolve.AuthorizerOf(s, set, registry.ClientLocation{}, registry.GivesSecrets)
 	switch {
 	case why != "":
@@ -178,7 +178,7 @@ func askedInbound(s *registry.Snapshot, set authz.Set, see authzfilter.Sight) []
 
 // askedAtGateway are those of an egress gateway: connections are asked about in place of being requests, and nobody can tell an authorizer
 // of them. The route of a request is settled, since EgressPolicies have judged it.
-func askedAtGateway(s *registry.Snapshot, set authz.Set, see authzfilter.Sight) []*resource.Resource {
+func askedAtGateway(s *registry.Snapshot, set authz.Set, see authzfilter.Inputs) []*resource.Resource {
 	by, why := resolve.AuthorizerOf(s, set, registry.ClientLocation{}, registry.GivesSecrets)
 	if by == nil && why == "" {
 		return nobodyAsked(nil)

@@ -71,7 +71,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 
 // gatewaysUsed are the egress gateways that hosts of a view leave by, in order.
 func gatewaysUsed(s *registry.Snapshot, c Class, u uses) (out []outbound.Gateway) {
-	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.Leg) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
+	legs := slices.SortedFunc(maps.Keys(u.gateways), func(a, b part.GatewayRef) int { return cmp.Compare(a.Cluster(), b.Cluster()) })
 	for _, to := range legs {
 		out = append(out, gatewayAt(s, to, c.near(s)))
 	}
@@ -122,9 +122,9 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 
 // gatewayAt finds a gateway's endpoints and who they must prove to be. A gateway that is not there has no
 // endpoints: what should leave by it stays in.
-func gatewayAt(s *registry.Snapshot, to part.Leg, near registry.ClientLocation) outbound.Gateway {
+func gatewayAt(s *registry.Snapshot, to part.GatewayRef, near registry.ClientLocation) outbound.Gateway {
 	ref := to.Ref
-	g := outbound.Gateway{Leg: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: registry.DefaultTunnelPort}}
+	g := outbound.Gateway{GatewayRef: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: registry.DefaultTunnelPort}}
 	if svc := s.GatewayService(ref); svc != nil {
 		if p, ok := svc.Port(registry.GatewayPort); ok {
 			g.Port, g.Endpoints = p, near.Here(s.EndpointsOf(svc))

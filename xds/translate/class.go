@@ -67,25 +67,25 @@ func (n Node) address() string {
 // beside the snapshot is in it.
 type Class struct {
 	Kind      Kind
-	Own       string            // of nodes: the namespaces that have tables of their own there, in order, with commas between them
-	View      string            // the namespace whose visibility differs from everybody's; "" otherwise
-	Scope     config.Key        // the Sidecar object that narrows it
-	Selected  registry.Selected // for sidecars: the DestinationRules that select it
-	Gateway   registry.Ref      // for gateways: the service that selects it; for waypoints: the Gateway
-	Port      uint32            // for gateways: where it listens
-	Forward   netip.AddrPort    // for forward proxies
-	Namespace string            // for forward proxies: on whose behalf
-	OnDemand  bool              // for gateways and forward proxies
-	Ends      bool              // likewise
+	Own       string               // of nodes: the namespaces that have tables of their own there, in order, with commas between them
+	View      string               // the namespace whose visibility differs from everybody's; "" otherwise
+	Scope     config.Key           // the Sidecar object that narrows it
+	Selected  registry.SelectorKey // for sidecars: the DestinationRules that select it
+	Gateway   registry.Ref         // for gateways: the service that selects it; for waypoints: the Gateway
+	Port      uint32               // for gateways: where it listens
+	Forward   netip.AddrPort       // for forward proxies
+	Namespace string               // for forward proxies: on whose behalf
+	OnDemand  bool                 // for gateways and forward proxies
+	Ends      bool                 // likewise
 	IPv6      bool
 	Inline    bool
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
 	Named     bool // and asks for them by name
 	Ingress   registry.Ingress
-	Network   string           // where it is, in a mesh of several
-	Client    locality.Client  // where it is, as far as anything asks
-	Inbound   registry.Inbound // for sidecars: what it lets in, where that is not what everybody does
+	Network   string              // where it is, in a mesh of several
+	Client    locality.Client     // where it is, as far as anything asks
+	Inbound   registry.InboundKey // for sidecars: what it lets in, where that is not what everybody does
 	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
 	Asks string
 }

@@ -42,7 +42,7 @@ func taken(t *testing.T, raw json.RawMessage) []string {
 }
 
 // governed is the case with policies of both levels, and what its proxy has of listeners and extensions.
-func (c testCase) governed(t *testing.T) (police translate.Policed, listeners, extensions map[string]json.RawMessage) {
+func (c testCase) governed(t *testing.T) (police translate.PolicyClass, listeners, extensions map[string]json.RawMessage) {
 	t.Helper()
 	c.objects = slices.Clone(c.objects)
 	for _, ns := range []string{c.mesh.RootNamespace, "shop"} {

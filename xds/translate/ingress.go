@@ -41,11 +41,11 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 	p, passed := c.ingress(s).Passed(host)
 	switch {
 	case led && passed:
-		return &ingress.Both{Target: ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}, Passed: ingress.Passed{IngressPassthrough: p}}
+		return &ingress.BackendAndPassthrough{Target: ingress.Backend{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}, Passed: ingress.SNIPassthrough{IngressPassthrough: p}}
 	case led:
-		return &ingress.Target{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}
+		return &ingress.Backend{IngressTarget: t, Trust: envoy.TrustsOf(s.Mesh)}
 	case passed:
-		return &ingress.Passed{IngressPassthrough: p}
+		return &ingress.SNIPassthrough{IngressPassthrough: p}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func Choose(s *registry.Snapshot, policies []config.Key) Chosen {
 
 // Kept gives those of some policies that proxies of the kind keep, whose view it is: gateways keep all; proxies of one workload those that select it;
 // those of nodes what is for the namespaces of their pods; waypoints what may decide about hosts outside, if they stand before any.
-func (p Policed) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*egresspolicy.Policy) {
+func (p PolicyClass) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*egresspolicy.Policy) {
 	root := s.Mesh.RootNamespace
 	switch p.Kind {
 	case Gateway:

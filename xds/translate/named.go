@@ -92,13 +92,13 @@ func (e *edit) setDigest() {
 // ownKeys are, by the buckets in which something of hosts that have changed is or was, the keys of those of them that the view says something of itself.
 func (e *edit) ownKeys() map[string][]bucketKey {
 	own := map[string][]bucketKey{}
-	touch := func(found part.Found, key func(k part.FoundBy) []bucketKey) {
+	touch := func(found part.Found, key func(k part.DomainKey) []bucketKey) {
 		for _, k := range found.Keys {
 			name := digest.BucketName(k.Bucket)
 			own[name] = append(own[name], key(k)...)
 		}
 	}
-	none := func(part.FoundBy) []bucketKey { return nil }
+	none := func(part.DomainKey) []bucketKey { return nil }
 	nearlyAll := e.new && e.under != nil && len(e.moved) > digest.Buckets/4
 	if nearlyAll { // hosts have been in nearly all buckets of the view below: looking would mean to open all that is packed there
 		for name := range e.under.buckets.Keys() {
@@ -115,7 +115,7 @@ func (e *edit) ownKeys() map[string][]bucketKey {
 			touch(now.Found(), none)
 		}
 		if says {
-			touch(now.Found(), func(k part.FoundBy) []bucketKey { return []bucketKey{{k.Value, host}} })
+			touch(now.Found(), func(k part.DomainKey) []bucketKey { return []bucketKey{{k.Value, host}} })
 		}
 	}
 	return own

@@ -105,7 +105,7 @@ func governs(s *registry.Snapshot) map[string]string {
 		}
 		out["root level of "+ns] = resolve.Root(s).Of[ns]
 	}
-	for ref, version := range policyVersions(translate.BuildPolicies(s, translate.Policed{Kind: translate.Gateway})) {
+	for ref, version := range policyVersions(translate.BuildPolicies(s, translate.PolicyClass{Kind: translate.Gateway})) {
 		if rest, is := strings.CutPrefix(ref.Name, "own/"); is && rest != intruder {
 			out[ref.Name] = version
 		}

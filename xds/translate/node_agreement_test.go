@@ -96,7 +96,7 @@ func (e *envoys) nodeOf(namespace, identity string) *interpret.Proxy {
 		template = ambient.OutboundOf(namespace)
 	}
 	var all []interpret.Resource
-	for _, r := range append(e.decoded(view), e.decoded(translate.BuildPolicies(e.snapshot, g.Policed))...) {
+	for _, r := range append(e.decoded(view), e.decoded(translate.BuildPolicies(e.snapshot, g.PolicyClass))...) {
 		if ambient.Template(r.Name) != "" {
 			if r.Name != template { // of other pods, or what comes
 				continue

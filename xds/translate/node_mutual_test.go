@@ -51,7 +51,7 @@ spec: {clusterIP: 10.0.0.10, selector: {app: db}, ports: [{name: http, port: 80}
 				}
 				vh := &routev3.VirtualHost{}
 				must(proto.Unmarshal(row.Value(), vh))
-				envoy.Redirect(vh.Routes, func(name string) string {
+				envoy.RenameClusters(vh.Routes, func(name string) string {
 					if r, there := v.Get(resource.Cluster, name); there && wire.HostOf(name) == host {
 						c = &clusterv3.Cluster{}
 						must(proto.Unmarshal(r.Value(), c))

@@ -23,7 +23,7 @@ func TestNodePoliciesFollowPods(t *testing.T) {
 		all = append(all, policyAt(fmt.Sprintf("n%d", i%namespaces), i/namespaces, 1))
 	}
 	s, _ := r.Apply(all)
-	of := func(serves string) translate.Policed {
+	of := func(serves string) translate.PolicyClass {
 		return translate.PolicedBy(s, translate.Node{ID: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local", Serves: serves})
 	}
 	few := translate.BuildPolicies(s, of("n1,n2,n3"))

@@ -176,7 +176,7 @@ func ownInputs(s *registry.Snapshot, c Class, u uses) node.OwnInputs {
 }
 
 func noUses() uses {
-	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.Leg]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
+	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.GatewayRef]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
 }
 
 // in is what the hosts of a namespace's tables use of ports.

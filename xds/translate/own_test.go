@@ -128,7 +128,7 @@ func (o *ownTables) text(r *resource.Resource) string {
 	m, err := r.Any().UnmarshalNew()
 	must(err)
 	if vh, is := m.(*routev3.VirtualHost); is {
-		envoy.Redirect(vh.Routes, func(cluster string) string {
+		envoy.RenameClusters(vh.Routes, func(cluster string) string {
 			if as, there := o.find(resource.Cluster, cluster); there != nil {
 				return as
 			}

@@ -161,7 +161,7 @@ func (p *packing) newPart() *part.Part {
 // usesKey is what those Uses are known again by that many hosts have.
 type usesKey struct {
 	ports    [4]part.PortUse
-	gateways [2]part.Leg
+	gateways [2]part.GatewayRef
 }
 
 // sameUses gives of equal ones one, mostly.

@@ -118,7 +118,7 @@ func podListenerInputsOf(s *registry.Snapshot, namespace string, labels map[stri
 func (d podListenerInputs) templates() map[string][]byte {
 	p := inbound.Pod{Inputs: d.Inputs}
 	if p.Inbound.Authorized {
-		judge := func(see authzfilter.Sight) func(authz.Set) *envoy.OnMatch {
+		judge := func(see authzfilter.Inputs) func(authz.Set) *envoy.OnMatch {
 			return func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, see) }
 		}
 		p.Judge = authzfilter.Filter(d.policies, judge(atPod(d.Trust)))
@@ -133,7 +133,7 @@ func (d podListenerInputs) templates() map[string][]byte {
 
 // atTunnel is how what comes by HBONE is seen: as at a pod, but the port is the one that the tunnel asks for, and of the app's own TLS nobody
 // knows anything.
-func atTunnel(trust envoy.Trusts) authzfilter.Sight {
+func atTunnel(trust envoy.TrustDomains) authzfilter.Inputs {
 	see, asked := atPod(trust), envoy.HeaderInput(":authority")
 	see.Port = func(t authz.Term, values []string) *envoy.Predicate {
 		return envoy.IsLike(asked, t.Expression(values, nil))

@@ -18,9 +18,9 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/waypoint"
 )
 
-// Policed is a kind of proxies that are given the same EgressPolicies. Which hosts they see is apart from it: so a policy makes no
+// PolicyClass is a kind of proxies that are given the same EgressPolicies. Which hosts they see is apart from it: so a policy makes no
 // view of hosts again, nor another one for whom it is for.
-type Policed struct {
+type PolicyClass struct {
 	Kind      Kind
 	Namespace string
 	Root, Own string // of proxies of one workload: the names of the policies that select it
@@ -33,13 +33,13 @@ type Policed struct {
 }
 
 // PolicedBy finds a node's.
-func PolicedBy(s *registry.Snapshot, n Node) Policed {
+func PolicedBy(s *registry.Snapshot, n Node) PolicyClass {
 	switch {
 	case n.IsAmbient():
-		return Policed{Kind: Ambient, Serves: n.Serves}
+		return PolicyClass{Kind: Ambient, Serves: n.Serves}
 	case n.IsWaypoint():
 		gateway := s.WaypointOf(n.Namespace, n.Labels)
-		return Policed{Kind: Waypoint, Gateway: gateway, Tokens: tokenNames(s.VerifyingFront(gateway))}
+		return PolicyClass{Kind: Waypoint, Gateway: gateway, Tokens: tokenNames(s.VerifyingFront(gateway))}
 	case n.IsRouter() && n.Forward == "":
 		p := GatewayPoliced(s.Authorizing(n.Namespace, n.Labels), s.Verifying(n.Namespace, n.Labels))
 		if Classify(s, n).Kind == Ingress {
@@ -48,7 +48,7 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 		return p
 	}
 	set := s.PolicySet(n.Namespace, n.Account, n.Labels)
-	p := Policed{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
+	p := PolicyClass{Kind: Sidecar, Root: keys(set.Root), Own: keys(set.Own)}
 	if n.IsRouter() {
 		p.Kind = Forward
 	} else if p.Inbound = s.TakesMutual(n.Labels); p.Inbound {
@@ -61,8 +61,8 @@ func PolicedBy(s *registry.Snapshot, n Node) Policed {
 }
 
 // GatewayPoliced is that of a gateway's pods that AuthorizationPolicies and RequestAuthentications are for.
-func GatewayPoliced(set authz.Set, verifying tokens.Set) Policed {
-	return Policed{Kind: Gateway, Authz: authzNames(set), Tokens: tokenNames(verifying)}
+func GatewayPoliced(set authz.Set, verifying tokens.Set) PolicyClass {
+	return PolicyClass{Kind: Gateway, Authz: authzNames(set), Tokens: tokenNames(verifying)}
 }
 
 func authzNames(set authz.Set) string {
@@ -89,7 +89,7 @@ func keys(l egresspolicy.Level) string {
 	return strings.Join(names, ",")
 }
 
-// named picks policies by the names in a Policed.
+// named picks policies by the names in a PolicyClass.
 func named(l egresspolicy.Level, names string) (out egresspolicy.Level) {
 	list := strings.Split(names, ",")
 	for _, p := range l {
@@ -101,18 +101,18 @@ func named(l egresspolicy.Level, names string) (out egresspolicy.Level) {
 }
 
 // Follows says whether a change may change what the kind is given. Which hosts there are is told of waypoints alone.
-func (p Policed) Follows(changed registry.Changed) bool {
+func (p PolicyClass) Follows(changed registry.Changed) bool {
 	return changed.Mesh || len(changed.Policies) > 0 || len(changed.Authorization) > 0 || p.Kind == Waypoint && len(changed.Hosts) > 0
 }
 
 // BuildPolicies makes a kind's view from nothing.
-func BuildPolicies(s *registry.Snapshot, p Policed) *View {
+func BuildPolicies(s *registry.Snapshot, p PolicyClass) *View {
 	next, _ := UpdatePolicies(emptyView(), s, p, registry.Changed{Mesh: true})
 	return next
 }
 
 // UpdatePolicies makes the next view from the last one. The references are of resources that differ.
-func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.Changed) (*View, []resource.Ref) {
+func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed registry.Changed) (*View, []resource.Ref) {
 	e := newEdit(v)
 	if p.Kind == Waypoint {
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) { // AuthorizationPolicies are in tables and chains
@@ -166,7 +166,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p Policed, changed registry.C
 }
 
 // Reauthorize makes, of a gateway's view, that of one that other AuthorizationPolicies are for.
-func Reauthorize(v *View, s *registry.Snapshot, p Policed) *View {
+func Reauthorize(v *View, s *registry.Snapshot, p PolicyClass) *View {
 	e := newEdit(v)
 	e.replace(nil, authorization(s, p))
 	return e.done()
@@ -237,7 +237,7 @@ func rootLevels(s *registry.Snapshot, root resolve.RootLevels, namespaces []stri
 }
 
 // indexes are what a gateway finds a client's levels by, and the root namespace's levels.
-func (e *edit) indexes(s *registry.Snapshot, trust envoy.Trusts) {
+func (e *edit) indexes(s *registry.Snapshot, trust envoy.TrustDomains) {
 	of := map[string]string{}
 	for _, ns := range s.PolicedNamespaces() {
 		if ns != s.Mesh.RootNamespace {

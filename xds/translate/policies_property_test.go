@@ -44,7 +44,7 @@ func TestPolicyUpdates(t *testing.T) {
 // holdPolicyUpdates holds it of a gateway, or of a sidecar, which is among others whenever another policy is for it.
 func holdPolicyUpdates(t *testing.T, seed uint64, sidecar *translate.Node) {
 	t.Helper()
-	settings, of := mesh.Default(), translate.Policed{Kind: translate.Gateway}
+	settings, of := mesh.Default(), translate.PolicyClass{Kind: translate.Gateway}
 	settings.MutualTLS = true
 	r := registry.New(&settings)
 	s, _ := r.Apply(nil)
@@ -144,7 +144,7 @@ func BenchmarkPolicyEdit(b *testing.B) {
 	s, _ := r.Apply(list)
 	for _, ns := range []string{"ns-7", "istio-system"} {
 		b.Run(ns, func(b *testing.B) {
-			of := translate.Policed{Kind: translate.Gateway}
+			of := translate.PolicyClass{Kind: translate.Gateway}
 			view := translate.BuildPolicies(s, of)
 			bytes := 0
 			b.ReportAllocs()

@@ -35,7 +35,7 @@ type View struct {
 type uses struct {
 	ports    map[part.PortUse]int
 	ranges   map[part.RangeUse]int
-	gateways map[part.Leg]int
+	gateways map[part.GatewayRef]int
 	secrets  map[registry.GivenCredential]int
 	fronts   map[part.Front]int
 	leads    map[string]int

@@ -139,7 +139,7 @@ func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) w
 	}) {
 		front := waypoint.Front{Front: f}
 		if f.Policies != "" && !f.HTTP { // those of requests are in their tables
-			front.Set = authorizedBy(s, Policed{Authz: f.Policies})
+			front.Set = authorizedBy(s, PolicyClass{Authz: f.Policies})
 			front.Asked = askedAtFront(s, c, front.Set)
 		}
 		in.Fronts = append(in.Fronts, front)

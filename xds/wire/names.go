@@ -10,7 +10,7 @@ import (
 const (
 	OutboundPort = 15001
 	InboundPort  = 15006
-	TunnelPort   = 15008 // HBONE
+	HBONEPort    = 15008 // HBONE
 )
 
 // ProxyMark is what a node's proxy marks its connections in a pod's network with, so that the pod's rules let them pass; Istio's.

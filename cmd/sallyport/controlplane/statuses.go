@@ -107,7 +107,7 @@ func closings(s *registry.Snapshot, svc *registry.Service, by *config.Key) []adm
 	if svc.Exit.IsZero() {
 		place = registry.Connector{Kind: registry.AtSidecar, Namespace: svc.Namespace}
 	}
-	far := s.FarEnd(svc, ruleOf(s, svc), place)
+	far := s.UpstreamRestrictions(svc, ruleOf(s, svc), place)
 	var out []admission.Finding
 	for _, port := range svc.Ports {
 		if c, closed := far.Closed[port.Number]; closed && (by == nil || c.By == *by) {

@@ -39,7 +39,7 @@ func told(s *registry.Snapshot, keys map[config.Key]*config.Object) map[string]a
 		host := registry.Ref{Namespace: ns, Name: "web"}.Host()
 		for _, svc := range s.Services(host) {
 			rule := s.SecuredRule(svc, nil, nil)
-			far := s.FarEnd(svc, rule, registry.Connector{Kind: registry.AtGateway, Namespace: ns})
+			far := s.UpstreamRestrictions(svc, rule, registry.Connector{Kind: registry.AtGateway, Namespace: ns})
 			out["host "+host] = fmt.Sprintf("%+v %s", rule.TLSFor(80), far.Key()) + fmt.Sprint(s.Secured(registry.Ref{Namespace: ns, Name: "web"}).At("http"))
 		}
 	}

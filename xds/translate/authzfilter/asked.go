@@ -11,16 +11,16 @@ import (
 
 // AskedRequests is a tree of what an authorizer is asked about among requests: what a rule means is denied, which a filter that only notes
 // its word does not do (Asked), and all else passes. why says why nobody is asked, and it is really denied; "" where somebody is.
-func AskedRequests(set authz.Set, see Sight, why string) *envoy.OnMatch {
+func AskedRequests(set authz.Set, see Inputs, why string) *envoy.OnMatch {
 	return askedTree(set, see, why, func(r *authz.Rule) *authz.Rule { return r })
 }
 
 // AskedConnections is the same for connections whose bytes nobody reads: what cannot be seen of them is taken for what a rule means.
-func AskedConnections(set authz.Set, see Sight, why string) *envoy.OnMatch {
+func AskedConnections(set authz.Set, see Inputs, why string) *envoy.OnMatch {
 	return askedTree(set, see, why, func(r *authz.Rule) *authz.Rule { return r.OfConnections(authz.Custom) })
 }
 
-func askedTree(set authz.Set, see Sight, why string, as func(*authz.Rule) *authz.Rule) *envoy.OnMatch {
+func askedTree(set authz.Set, see Inputs, why string, as func(*authz.Rule) *authz.Rule) *envoy.OnMatch {
 	var lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher
 	for _, p := range set.Deciding(authz.Custom) {
 		for i := range p.Rules {

@@ -8,7 +8,7 @@ import (
 )
 
 // rule is what a rule asks for, all of which has to hold; nothing for one that asks for nothing.
-func (s Sight) rule(r *authz.Rule, action authz.Action) (out []*envoy.Predicate) {
+func (s Inputs) rule(r *authz.Rule, action authz.Action) (out []*envoy.Predicate) {
 	for _, list := range [][][]authz.Term{r.From, r.To} {
 		if one := s.alternatives(list, action); one != nil {
 			out = append(out, one)
@@ -18,7 +18,7 @@ func (s Sight) rule(r *authz.Rule, action authz.Action) (out []*envoy.Predicate)
 }
 
 // alternatives ask for one of several lists of terms; nil where that is no question.
-func (s Sight) alternatives(list [][]authz.Term, action authz.Action) *envoy.Predicate {
+func (s Inputs) alternatives(list [][]authz.Term, action authz.Action) *envoy.Predicate {
 	var out []*envoy.Predicate
 	for _, terms := range list {
 		asked := s.terms(terms, action)
@@ -33,7 +33,7 @@ func (s Sight) alternatives(list [][]authz.Term, action authz.Action) *envoy.Pre
 	return envoy.Any(out...)
 }
 
-func (s Sight) terms(list []authz.Term, action authz.Action) (out []*envoy.Predicate) {
+func (s Inputs) terms(list []authz.Term, action authz.Action) (out []*envoy.Predicate) {
 	for _, t := range list {
 		out = append(out, s.term(t, action)...)
 	}
@@ -42,7 +42,7 @@ func (s Sight) terms(list []authz.Term, action authz.Action) (out []*envoy.Predi
 
 // term asks for a term's values, and for none of those that it excludes. What cannot be told of an abnormal path is taken for what
 // denies, or has somebody asked.
-func (s Sight) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) {
+func (s Inputs) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) {
 	if len(t.Values)+len(t.Ranges) > 0 {
 		out = append(out, s.values(t, t.Values, t.Ranges))
 	}
@@ -59,7 +59,7 @@ func (s Sight) term(t authz.Term, action authz.Action) (out []*envoy.Predicate) 
 	return append([]*envoy.Predicate{envoy.Not(abnormal)}, out...)
 }
 
-func (s Sight) values(t authz.Term, values []string, ranges []netip.Prefix) *envoy.Predicate {
+func (s Inputs) values(t authz.Term, values []string, ranges []netip.Prefix) *envoy.Predicate {
 	switch t.Attribute {
 	case authz.RequestPrincipal:
 		return subjects(values)

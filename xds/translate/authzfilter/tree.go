@@ -9,8 +9,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Sight is how a place sees what rules ask for.
-type Sight struct {
+// Inputs is how a place sees what rules ask for.
+type Inputs struct {
 	Domains      []string                         // the mesh's trust domain, and its aliases
 	Client       *cncfcorev3.TypedExtensionConfig // the client's verified SPIFFE id, nothing without one
 	From, Remote *cncfcorev3.TypedExtensionConfig // the address of the connection, and that of whoever is behind
@@ -21,17 +21,17 @@ type Sight struct {
 }
 
 // Requests is a tree for requests; every way ends in a ruling.
-func Requests(set authz.Set, see Sight) *envoy.OnMatch {
+func Requests(set authz.Set, see Inputs) *envoy.OnMatch {
 	return tree(set, see, func(r *authz.Rule, _ authz.Action) *authz.Rule { return r })
 }
 
 // Connections is the same for connections whose bytes nobody reads.
-func Connections(set authz.Set, see Sight) *envoy.OnMatch {
+func Connections(set authz.Set, see Inputs) *envoy.OnMatch {
 	return tree(set, see, (*authz.Rule).OfConnections)
 }
 
 // tree asks rules that deny first, then those that allow; as says what a rule asks there, nil for one that never matches.
-func tree(set authz.Set, see Sight, as func(*authz.Rule, authz.Action) *authz.Rule) *envoy.OnMatch {
+func tree(set authz.Set, see Inputs, as func(*authz.Rule, authz.Action) *authz.Rule) *envoy.OnMatch {
 	var lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher
 	for _, action := range []authz.Action{authz.Deny, authz.Allow} {
 		for _, p := range set.Deciding(action) {

@@ -16,7 +16,7 @@ import (
 )
 
 // cameFrom matches clients whose certificates name one of these namespaces.
-func cameFrom(namespaces []string, trust envoy.Trusts) *matcherv3.FilterStateMatcher {
+func cameFrom(namespaces []string, trust envoy.TrustDomains) *matcherv3.FilterStateMatcher {
 	var all []string
 	for _, ns := range namespaces {
 		all = append(all, trust.Account(ns, "")...)
@@ -44,14 +44,14 @@ func letIn(r *routev3.Route, access map[string]*anypb.Any) {
 	switch {
 	case r.TypedPerFilterConfig == nil:
 		r.TypedPerFilterConfig = maps.Clone(access)
-	case r.TypedPerFilterConfig[envoy.FilterAccess] == nil:
+	case r.TypedPerFilterConfig[envoy.FilterRBAC] == nil:
 		maps.Copy(r.TypedPerFilterConfig, access)
 	}
 }
 
 // restricted lets only workloads of these namespaces in, by the identity that their certificate proves; nil namespaces
 // are everybody.
-func restricted(namespaces []string, trust envoy.Trusts) map[string]*anypb.Any {
+func restricted(namespaces []string, trust envoy.TrustDomains) map[string]*anypb.Any {
 	if namespaces == nil {
 		return nil
 	}
@@ -67,5 +67,5 @@ func restricted(namespaces []string, trust envoy.Trusts) map[string]*anypb.Any {
 	if len(policy.Principals) > 0 {
 		rules.Policies = map[string]*rbacv3.Policy{"exported": policy}
 	}
-	return map[string]*anypb.Any{envoy.FilterAccess: envoy.Packed(&httprbacv3.RBACPerRoute{Rbac: &httprbacv3.RBAC{Rules: rules}})}
+	return map[string]*anypb.Any{envoy.FilterRBAC: envoy.ToAny(&httprbacv3.RBACPerRoute{Rbac: &httprbacv3.RBAC{Rules: rules}})}
 }

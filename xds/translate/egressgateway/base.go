@@ -30,7 +30,7 @@ type Inputs struct {
 	Verified    bool // it faces the mesh, rather than programs on loopback
 	Listen      uint32
 	Forward     netip.AddrPort
-	Trust       envoy.Trusts
+	Trust       envoy.TrustDomains
 	Policy      string
 	IPv6        bool
 	Hosts       envoy.Inline
@@ -116,7 +116,7 @@ func refuseAll(policy string) *routev3.VirtualHost {
 	revision := envoy.UnregisteredRevision(policy, false)
 	return &routev3.VirtualHost{Name: wire.BlockAllRoute, Domains: []string{"*"}, Routes: []*routev3.Route{
 		envoy.Nothing(wire.BlockAllRoute, policy, revision).Row(envoy.AsksAbout("")),
-		envoy.WithState(envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision), envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.Stay)),
+		envoy.WithState(envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision), envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.NotShared)),
 		envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyRequest(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision),
 	}}
 }
@@ -143,7 +143,7 @@ func (i innerListener) name() string {
 // first, and the name is the one that was asked for.
 func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Listener {
 	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand, Begins: log == wire.ForwardTLS || log == wire.ForwardTCP}
-	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.Stay))}
+	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.NotShared))}
 	if i.wildcard {
 		where, out.Tags = envoy.LookUp(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
 		out.Begins = out.Begins || i.tls && log == wire.GatewayTLS // a tunnel may lead here

@@ -19,7 +19,7 @@ import (
 // Host is what an exit's part is made from.
 type Host struct {
 	resolve.ExitHost
-	Trust    envoy.Trusts
+	Trust    envoy.TrustDomains
 	OnDemand bool
 }
 
@@ -239,7 +239,7 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
 			envoy.DecidedBy(envoy.ConfigOf(route.By)))
 	case route.Dialled.IsValid():
-		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.Once))
+		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.SharedOnce))
 		t.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
 		return r.noted(t)
 	case r.at.Verified:
@@ -271,7 +271,7 @@ func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 		// "external.com:443" is for the table; the server knows itself as "external.com"
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: r.Service.Host}
 	}
-	return r.noted(envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...))
+	return r.noted(envoy.EnableFilters(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...))
 }
 
 // noted names the object in the route where some are refused there: a cluster that says it may not be there yet.
@@ -286,26 +286,26 @@ func (r exitRow) noted(route *routev3.Route) *routev3.Route {
 // what the port speaks.
 func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more ...*statev3.FilterStateValue) *routev3.Route {
 	values := []*statev3.FilterStateValue{
-		envoy.State(wire.StateAuthority, "%REQ(:AUTHORITY)%", envoy.Once),
-		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Once),
-		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.Once),
-		envoy.State(wire.StateCluster, cluster, envoy.Once),
-		envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.Stay),
+		envoy.State(wire.StateAuthority, "%REQ(:AUTHORITY)%", envoy.SharedOnce),
+		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.SharedOnce),
+		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.SharedOnce),
+		envoy.State(wire.StateCluster, cluster, envoy.SharedOnce),
+		envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.NotShared),
 	}
 	inner := innerListener{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
 	if inner.tls {
-		values[len(values)-1] = envoy.State(wire.StateSpoken, envoy.KindTLS, envoy.Stay)
-		values = append(values, envoy.State(wire.StateConfig, envoy.ConfigOf(svc.SourceOf(port)), envoy.Once))
+		values[len(values)-1] = envoy.State(wire.StateSpoken, envoy.KindTLS, envoy.NotShared)
+		values = append(values, envoy.State(wire.StateConfig, envoy.ConfigOf(svc.SourceOf(port)), envoy.SharedOnce))
 	}
 	if svc.Wildcard() {
-		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.Once))
+		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.SharedOnce))
 	}
 	return envoy.WithState(envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(inner.name())), append(values, more...)...)
 }
 
 // allOfConnection says of a CONNECT that it is all of its client's connection from here on, and where that is: by HTTP/2 it shares it.
 func allOfConnection() *statev3.FilterStateValue {
-	return envoy.Computed(wire.StateTunnel, "request.protocol == 'HTTP/2' ? '' : destination.address + ' '", envoy.Once)
+	return envoy.Computed(wire.StateTunnel, "request.protocol == 'HTTP/2' ? '' : destination.address + ' '", envoy.SharedOnce)
 }
 
 // name is the name of the row's cluster. The first has the name that users know, the others have their namespace for a subset
@@ -323,8 +323,8 @@ func (r exitRow) clusters() []*resource.Resource {
 		return nil
 	}
 	md := farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
-	to := farend.Options{TLS: r.TLS, Given: r.Far.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number), Near: r.at.Near}
-	out := farend.Cluster(r.at.clusterType(), r.name(), asOutside(r.Service, r.Far), r.Port, to, md)
+	to := farend.Options{TLS: r.TLS, Given: r.Restrictions.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number), Near: r.at.Near}
+	out := farend.Cluster(r.at.clusterType(), r.name(), asOutside(r.Service, r.Restrictions), r.Port, to, md)
 	if r.Dials() {
 		out = append(out, r.dialledCluster())
 	}

@@ -16,7 +16,7 @@ import (
 func oneName() *listenerv3.Filter {
 	several := &cncfmatcherv3.Matcher_MatcherList_Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{
 		SinglePredicate: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
-			Input: &cncfcorev3.TypedExtensionConfig{Name: "envoy.matching.inputs.uri_san", TypedConfig: envoy.Packed(&sslv3.UriSanInput{})},
+			Input: &cncfcorev3.TypedExtensionConfig{Name: "envoy.matching.inputs.uri_san", TypedConfig: envoy.ToAny(&sslv3.UriSanInput{})},
 			Matcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &cncfmatcherv3.StringMatcher{
 				MatchPattern: &cncfmatcherv3.StringMatcher_Contains{Contains: ","},
 			}},
@@ -35,6 +35,6 @@ func oneName() *listenerv3.Filter {
 
 func verdict(name string, action rbacv3.RBAC_Action) *cncfmatcherv3.Matcher_OnMatch {
 	return &cncfmatcherv3.Matcher_OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Action{Action: &cncfcorev3.TypedExtensionConfig{
-		Name: name, TypedConfig: envoy.Packed(&rbacv3.Action{Name: name, Action: action}),
+		Name: name, TypedConfig: envoy.ToAny(&rbacv3.Action{Name: name, Action: action}),
 	}}}
 }

@@ -11,7 +11,7 @@ import (
 // asOutside is a service as an exit reaches it: by DNS and by nothing else. An exit has no destination that its client
 // chose, so resolution NONE means the name. Names end with the root's dot: without it Envoy's resolver answers from
 // /etc/hosts, and "localhost" and all below it with the proxy's own loopback, past the checks of DNS answers.
-func asOutside(svc *registry.Service, far registry.FarEnd) *registry.Service {
+func asOutside(svc *registry.Service, far registry.UpstreamRestrictions) *registry.Service {
 	out := *svc
 	if out.Resolution == registry.None {
 		out.Resolution = registry.DNS

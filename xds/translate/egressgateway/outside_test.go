@@ -30,7 +30,7 @@ func TestAnExitReachesHostsByDNSOnly(t *testing.T) {
 		"one's own machine":   {registry.Service{Host: "a.com", Resolution: registry.Static, Endpoints: addresses("127.0.0.1")}, nil, registry.Static, addresses("127.0.0.1")},
 	} {
 		before := slices.Clone(c.in.Endpoints)
-		got := asOutside(&c.in, registry.FarEnd{Refused: c.refused})
+		got := asOutside(&c.in, registry.UpstreamRestrictions{Refused: c.refused})
 		same := func(a, b registry.Endpoint) bool { return a.Address == b.Address }
 		if got.Resolution != c.resolution || !slices.EqualFunc(got.Endpoints, c.want, same) {
 			t.Errorf("%s: %v %+v", name, got.Resolution, got.Endpoints)

@@ -28,17 +28,17 @@ func tunnelsOf(alpn string) string {
 
 // tunnelChain takes tunnels over mTLS. It goes on when the client's certificate was verified: who the client is, and what
 // its TLS name says (TunnelName), goes along.
-func tunnelChain(trust envoy.Trusts, alpn string) *listenerv3.FilterChain {
+func tunnelChain(trust envoy.TrustDomains, alpn string) *listenerv3.FilterChain {
 	const sni = "connection.requested_server_name"
 	const port, subset = sni + ".split('_.')[1]", sni + ".split('_.')[2]"
 	know := envoy.NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
-		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.Once),
-		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.Once),
-		envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.Once),
-		envoy.Computed(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.Once),
-		envoy.Computed(wire.StateSubset, subset+".split('~')[0]", envoy.Once),
-		envoy.Computed(wire.StateDialled, subset+".split('~')[1]", envoy.Once),
-		envoy.Computed(wire.StateTunnel, "destination.address + ' ' + "+subset, envoy.Once),
+		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.SharedOnce),
+		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.SharedOnce),
+		envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.SharedOnce),
+		envoy.Computed(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.SharedOnce),
+		envoy.Computed(wire.StateSubset, subset+".split('~')[0]", envoy.SharedOnce),
+		envoy.Computed(wire.StateDialled, subset+".split('~')[1]", envoy.SharedOnce),
+		envoy.Computed(wire.StateTunnel, "destination.address + ' ' + "+subset, envoy.SharedOnce),
 	}})
 	c := envoy.Chain(alpn, &listenerv3.FilterChainMatch{ApplicationProtocols: []string{alpn}},
 		know, envoy.TCPProxy{Stat: alpn, Cluster: tunnelsOf(alpn), AfterHello: true}.Filter())
@@ -77,7 +77,7 @@ func gatewayTags() map[string]string {
 func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
 	return envoy.InternalListener(tunnelsTCP, nil, envoy.Chain("tcp", nil,
 		askAbout(envoy.KindTCP),
-		envoy.RouteByAnswer(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.Stay)),
+		envoy.RouteByAnswer(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.NotShared)),
 		envoy.TCPProxy{Stat: tunnelsTCP, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTCP, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 }
 
@@ -85,12 +85,12 @@ func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
 // behind it, when their name was checked there.
 func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 	along := func(key string) *statev3.FilterStateValue {
-		return envoy.Computed(key, envoy.SaidIn(envoy.SayThere)+" + string(filter_state['"+key+"'])", envoy.Once)
+		return envoy.Computed(key, envoy.SaidIn(envoy.SayThere)+" + string(filter_state['"+key+"'])", envoy.SharedOnce)
 	}
 	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(),
 		askAbout(envoy.KindTLS),
 		sameNameHere(),
-		envoy.RouteByAnswer(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once), envoy.RulesAlong()),
+		envoy.RouteByAnswer(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.SharedOnce), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.SharedOnce), envoy.RulesAlong()),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 	// the answer is for the log: which object says that it has to be TLS
 	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),

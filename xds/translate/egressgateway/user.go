@@ -49,7 +49,7 @@ func (r exitRow) end(t, besides *resolve.WeightedDestination) httproute.End {
 	if besides != nil {
 		envoy.AllConfigured(own, envoy.LedTo(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
 	}
-	e.Filters = envoy.Through(own, farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.EnableFilters(own, farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
@@ -83,7 +83,7 @@ func (r exitRow) clusterTo(t *resolve.WeightedDestination) string {
 
 // wrapped are those clusters.
 func (r exitRow) wrapped() (out []*resource.Resource) {
-	if r.UserRoutes == nil {
+	if r.GatewayRoutes == nil {
 		return nil // the row's own way has the row's cluster
 	}
 	for _, route := range r.Routes() {
@@ -95,7 +95,7 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 				}
 				tls, far := t.TLS, t.Wrapped
 				if tls == nil {
-					tls, far = t.Row.TLS, t.Far
+					tls, far = t.Row.TLS, t.Restrictions
 				}
 				md := envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(t.Service.SourceOf(t.Port)))
 				to := farend.Options{TLS: tls, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number), Near: r.at.Near}

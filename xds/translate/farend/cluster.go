@@ -24,7 +24,7 @@ type Options struct {
 	TLS     *registry.TLSSettings    // what the client's own protocol is wrapped in; nil for nothing
 	Given   registry.GivenCredential // what of a Secret that needs
 	Connect time.Duration            // how long connecting may take
-	Traffic registry.Traffic
+	Traffic registry.TrafficPolicy
 	Mutual  Mutual // TLS of the mesh
 	Near    registry.ClientLocation
 	// Sessions is how many clients a cluster for UDP has at a time.
@@ -40,19 +40,19 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 		c = envoy.OriginalDestination(clusterName, wire.RoleMesh)
 		c.Metadata = md
 	case svc.Resolution == registry.Static:
-		c = envoy.ByDiscovery(clusterName, md)
+		c = envoy.EDSCluster(clusterName, md)
 		if !svc.Tabled() {
 			out = append(out, SealLoad(clusterName, port, way.Reaching(svc, port, svc.Endpoints)...))
 		}
 	case len(svc.Endpoints) > 0:
-		c = envoy.ByNames(clusterName, md, Load(clusterName, port, way.Asked(svc, svc.Endpoints)...))
+		c = envoy.StrictDNSCluster(clusterName, md, Load(clusterName, port, way.Asked(svc, svc.Endpoints)...))
 	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
-		c = envoy.ByNames(clusterName, md, Load(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
+		c = envoy.StrictDNSCluster(clusterName, md, Load(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
 	case svc.Resolution == registry.None && svc.Exit.IsZero():
 		c = envoy.OriginalDestination(clusterName, wire.RoleExternal)
 		c.Metadata = md
 	default:
-		c = envoy.ByName(clusterName, md)
+		c = envoy.DynamicForwardProxyCluster(clusterName, md)
 	}
 	envoy.Connecting(c, way.Connect)
 	http2 := port.Protocol == registry.HTTP2 || (port.Protocol == registry.HTTP && way.Traffic.OverHTTP2())

@@ -97,6 +97,6 @@ func Within(svc *registry.Service, s registry.Subset) *registry.Service {
 }
 
 // Reachable are the endpoints that are connected to. The slice is the caller's.
-func Reachable(endpoints []registry.Endpoint, far registry.FarEnd) []registry.Endpoint {
+func Reachable(endpoints []registry.Endpoint, far registry.UpstreamRestrictions) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(endpoints), func(e registry.Endpoint) bool { return !far.Leads(e) })
 }

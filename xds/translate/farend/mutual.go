@@ -21,7 +21,7 @@ type Mutual struct {
 // MutualTo is that towards a port of a service, or a subset, whose endpoints have these accounts: one of them, in the service's namespace,
 // is whom an endpoint has to be. Where an account is not known it may be any there. What the entry says (subjectAltNames), or a
 // rule does, counts in their place.
-func MutualTo(to resolve.Mutual, svc *registry.Service, port registry.Port, subset string, accounts []string, tls *registry.TLSSettings, trust envoy.Trusts) Mutual {
+func MutualTo(to resolve.Mutual, svc *registry.Service, port registry.Port, subset string, accounts []string, tls *registry.TLSSettings, trust envoy.TrustDomains) Mutual {
 	if to == resolve.MutualNever {
 		return Mutual{}
 	}

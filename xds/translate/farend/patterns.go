@@ -19,7 +19,7 @@ func Dialled(r *routev3.Route, svc *registry.Service, port uint32) *routev3.Rout
 	if !svc.Wildcard() {
 		return r
 	}
-	return envoy.Through(envoy.WithState(r, envoy.State(wire.StateDynamicPort, wire.RouteName(port), envoy.Stay)), envoy.FilterNames)
+	return envoy.EnableFilters(envoy.WithState(r, envoy.State(wire.StateDynamicPort, wire.RouteName(port), envoy.NotShared)), envoy.FilterDynamicForwardProxy)
 }
 
 // Translations are the filters that turn requests of a port into others: gRPC-Web, of browsers, into gRPC.

@@ -20,7 +20,7 @@ import (
 const mostInTable = 65537
 
 // applyTraffic makes a cluster use its endpoints as a rule says.
-func applyTraffic(c *clusterv3.Cluster, t registry.Traffic, port registry.Port) {
+func applyTraffic(c *clusterv3.Cluster, t registry.TrafficPolicy, port registry.Port) {
 	limit(c, t.Pool)
 	keepAlive(c, t.Pool.GetTcp().GetTcpKeepalive())
 	if h := t.Pool.GetHttp(); port.Protocol.IsHTTP() && (h != nil || t.Pool.GetTcp().GetMaxConnectionDuration() != nil) {
@@ -207,7 +207,7 @@ func balanceByHash(c *clusterv3.Cluster, h *networking.LoadBalancerSettings_Cons
 }
 
 // Hashed says by what of a request its endpoint is chosen.
-func Hashed(a *routev3.RouteAction, t registry.Traffic) *routev3.RouteAction {
+func Hashed(a *routev3.RouteAction, t registry.TrafficPolicy) *routev3.RouteAction {
 	h := t.Hashed()
 	if h == nil {
 		return a

@@ -16,7 +16,7 @@ import (
 // ToWaypoint is the cluster of a port that a waypoint stands before, with its endpoints: the name is that of the way past it, and everything goes to the
 // waypoint's pods, by mutual TLS whose name says which port of which Service it is for. A connection is one of an app's, or carries its requests, so that every
 // byte of it arrives.
-func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry.Port, trust envoy.Trusts, connect time.Duration, md *corev3.Metadata) []*resource.Resource {
+func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry.Port, trust envoy.TrustDomains, connect time.Duration, md *corev3.Metadata) []*resource.Resource {
 	var identities []string
 	for _, account := range front.Accounts {
 		identities = append(identities, trust.Account(front.Gateway.Namespace, account)...)

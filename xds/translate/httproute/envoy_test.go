@@ -178,7 +178,7 @@ func start(t *testing.T, routes []*routev3.Route) (address string) {
 	address = filepath.Join(t.TempDir(), "socket")
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:  "test",
-		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: envoy.Packed(&routerv3.Router{})}}},
+		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: envoy.ToAny(&routerv3.Router{})}}},
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 			Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: routes}},
 		}},

@@ -39,7 +39,7 @@ func faults(r *routev3.Route, h *route.HTTP) {
 			config.Abort.ErrorType = &faultv3.FaultAbort_GrpcStatus{GrpcStatus: *a.GRPC}
 		}
 	}
-	envoy.Configured(r, envoy.FilterFault, envoy.Packed(config))
+	envoy.WithFilterConfig(r, envoy.FilterFault, envoy.ToAny(config))
 }
 
 // cors answers preflights, and tells browsers what answers may be read.
@@ -60,7 +60,7 @@ func cors(r *routev3.Route, c *route.CORS) {
 	if c.Credentials != nil {
 		config.AllowCredentials = wrapperspb.Bool(*c.Credentials)
 	}
-	envoy.Configured(r, envoy.FilterCORS, envoy.Packed(config))
+	envoy.WithFilterConfig(r, envoy.FilterCORS, envoy.ToAny(config))
 }
 
 // askTimeout is how long is waited for the answer of who is asked by a route.

@@ -28,7 +28,7 @@ type End struct {
 	Otherwise string                      // takes its place where no route says anything
 	Headers   []*corev3.HeaderValueOption // of ours
 	Filters   map[string]*anypb.Any       // what the way needs, by filter
-	Traffic   registry.Traffic
+	Traffic   registry.TrafficPolicy
 	Secure    bool // clients come by TLS, and a session's cookie is for that alone
 }
 
@@ -306,13 +306,13 @@ func retries(t *route.Retries) *routev3.RetryPolicy {
 	if !t.PreviousHosts {
 		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
 			Name:       "envoy.retry_host_predicates.previous_hosts",
-			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{TypedConfig: envoy.Packed(previousHosts())},
+			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{TypedConfig: envoy.ToAny(previousHosts())},
 		}}
 	}
 	if t.RemoteLocality {
 		out.RetryPriority = &routev3.RetryPolicy_RetryPriority{
 			Name:       "envoy.retry_priorities.previous_priorities",
-			ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{TypedConfig: envoy.Packed(previousPriorities())},
+			ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{TypedConfig: envoy.ToAny(previousPriorities())},
 		}
 	}
 	return out

@@ -16,8 +16,8 @@ import (
 // Inputs is what the way in of a class of sidecars is made from.
 type Inputs struct {
 	Inbound resolve.Inbound
-	Trust   envoy.Trusts  // of whose certificates are taken
-	Detect  time.Duration // how long a client may say nothing until it is taken for one that waits for the server
+	Trust   envoy.TrustDomains // of whose certificates are taken
+	Detect  time.Duration      // how long a client may say nothing until it is taken for one that waits for the server
 	IPv6    bool
 	Log     string // what is recorded: one of mesh's words
 	// Judge is AuthorizationPolicies of a pod's own, where they do not come by a name that all of an Envoy share: of connections.

@@ -96,7 +96,7 @@ func (p Pod) Tunnel() *listenerv3.Listener {
 	c.TransportSocket = envoy.MeshServerTLS(p.Trust, "h2")
 	l := &listenerv3.Listener{Name: ambient.PodTunnel, TrafficDirection: corev3.TrafficDirection_INBOUND, FilterChains: []*listenerv3.FilterChain{c}}
 	l.ListenerFilters = []*listenerv3.ListenerFilter{envoy.ComesToPod()}
-	return envoy.At(l, wire.TunnelPort, p.IPv6)
+	return envoy.At(l, wire.HBONEPort, p.IPv6)
 }
 
 // tunnels is the table of HBONE: to the pod's own addresses, and not back to its proxy. As ztunnel says it, the rest is a bad request.
@@ -108,7 +108,7 @@ func tunnels() *routev3.RouteConfiguration {
 		Name: ambient.PodTunnel,
 		VirtualHosts: []*routev3.VirtualHost{
 			{Name: ambient.OwnAddresses, Domains: []string{"none.invalid"}, Routes: []*routev3.Route{
-				refused("the port is one of the mesh's own", envoy.TunnelAt(wire.OutboundPort, wire.InboundPort, wire.TunnelPort)),
+				refused("the port is one of the mesh's own", envoy.TunnelAt(wire.OutboundPort, wire.InboundPort, wire.HBONEPort)),
 				envoy.Route("default", envoy.TunnelToAddress(), envoy.TerminateConnect(wire.InboundPassthrough)),
 				refused(noAddress, envoy.AnyTunnel()),
 			}},

@@ -76,7 +76,7 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 	var out []*resource.Resource
 	for i := range r.Datagrams {
 		s := &r.Datagrams[i]
-		t := Target{IngressTarget: s.IngressTarget, Sessions: s.Sessions}
+		t := Backend{IngressTarget: s.IngressTarget, Sessions: s.Sessions}
 		out = append(out, t.made(wire.DatagramCluster(r.Listen, s.Port.Number, s.Service.Host), s.Port, registry.Subset{}, nil, farend.Mutual{})...)
 	}
 	l := d.Listener()

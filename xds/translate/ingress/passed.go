@@ -15,12 +15,12 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Passed is what the part of a host of the mesh is made from that mutual TLS is passed on to: a row and a cluster for each port and subset,
+// SNIPassthrough is what the part of a host of the mesh is made from that mutual TLS is passed on to: a row and a cluster for each port and subset,
 // both under the name by which clients ask for it.
-type Passed struct{ resolve.IngressPassthrough }
+type SNIPassthrough struct{ resolve.IngressPassthrough }
 
 // Part is its rows and clusters.
-func (p *Passed) Part() *part.Part {
+func (p *SNIPassthrough) Part() *part.Part {
 	out := part.New()
 	p.each(func(port registry.Port, s registry.Subset, name string) {
 		for _, table := range p.Tables {
@@ -38,7 +38,7 @@ func (p *Passed) Part() *part.Part {
 }
 
 // Endpoints are those of a Service, one resource a cluster.
-func (p *Passed) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
+func (p *SNIPassthrough) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	if !p.Service.Tabled() {
 		return nil
 	}
@@ -48,24 +48,24 @@ func (p *Passed) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 	return out
 }
 
-func (p *Passed) way(port registry.Port, s registry.Subset) farend.Options {
+func (p *SNIPassthrough) way(port registry.Port, s registry.Subset) farend.Options {
 	return farend.Options{Traffic: p.Rule.SubsetTraffic(s.Name, port.Number), Near: p.Near}
 }
 
-func (p *Passed) each(do func(port registry.Port, s registry.Subset, name string)) {
+func (p *SNIPassthrough) each(do func(port registry.Port, s registry.Subset, name string)) {
 	for _, port := range p.Service.Ports {
 		if port.Protocol == registry.UDP {
 			continue
 		}
-		for _, s := range p.Rule.Parts() {
+		for _, s := range p.Rule.SubsetsAndAll() {
 			do(port, s, resolve.SNI(port.Number, s.Name, p.Service.Host))
 		}
 	}
 }
 
 // taking are the endpoints in the gateway's own network that take mutual TLS: what comes for others does not go round once more.
-func (p *Passed) taking(list []registry.Endpoint, port registry.Port) []registry.Endpoint {
-	t := Target{IngressTarget: p.IngressTarget}
+func (p *SNIPassthrough) taking(list []registry.Endpoint, port registry.Port) []registry.Endpoint {
+	t := Backend{IngressTarget: p.IngressTarget}
 	list = slices.DeleteFunc(p.Near.Own(t.Connectable(list)), func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(port)) })
 	for i := range list { // TLS passes as it is
 		list[i].Proxied = false
@@ -82,16 +82,18 @@ func passRow(table, name, by, revision string) *resource.Resource {
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
 
-// Both is a host that routes lead to, and that mutual TLS is passed on to.
-type Both struct {
-	Target Target
-	Passed Passed
+// BackendAndPassthrough is a host that routes lead to, and that mutual TLS is passed on to.
+type BackendAndPassthrough struct {
+	Target Backend
+	Passed SNIPassthrough
 }
 
 // Part is what both are.
-func (b *Both) Part() *part.Part { return b.Target.Part().With(b.Passed.Part().Resources) }
+func (b *BackendAndPassthrough) Part() *part.Part {
+	return b.Target.Part().With(b.Passed.Part().Resources)
+}
 
 // Endpoints are those of both's clusters.
-func (b *Both) Endpoints(list []registry.Endpoint) []*resource.Resource {
+func (b *BackendAndPassthrough) Endpoints(list []registry.Endpoint) []*resource.Resource {
 	return append(b.Target.Endpoints(list), b.Passed.Endpoints(list)...)
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Target is what the part of a host of the mesh is made from that routes lead to.
-type Target struct {
+// Backend is what the part of a host of the mesh is made from that routes lead to.
+type Backend struct {
 	resolve.IngressTarget
-	Trust    envoy.Trusts
+	Trust    envoy.TrustDomains
 	Sessions uint32 // of a cluster for UDP: how many clients it has at a time
 }
 
 // Part is its clusters: one a port and subset.
-func (t *Target) Part() *part.Part {
+func (t *Backend) Part() *part.Part {
 	p := part.New()
-	p.Secrets = t.Far.Secrets()
+	p.Secrets = t.Restrictions.Secrets()
 	if t.Front != nil {
 		p.Resources = t.toWaypoint()
 		return p
 	}
 	for _, port := range t.ports() {
-		for _, s := range t.Rule.Parts() {
+		for _, s := range t.Rule.SubsetsAndAll() {
 			p.Resources = append(p.Resources, t.cluster(port, s)...)
 		}
 	}
 	for _, port := range t.untouched() {
-		for _, s := range t.Rule.Parts() {
+		for _, s := range t.Rule.SubsetsAndAll() {
 			p.Resources = append(p.Resources, t.made(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port, s, nil, farend.Mutual{})...)
 		}
 	}
@@ -41,7 +41,7 @@ func (t *Target) Part() *part.Part {
 }
 
 // toWaypoint is how the host's waypoint is reached, by the ports that are open.
-func (t *Target) toWaypoint() (out []*resource.Resource) {
+func (t *Backend) toWaypoint() (out []*resource.Resource) {
 	front := *t.Front
 	front.Endpoints = t.Connectable(front.Endpoints)
 	for _, port := range t.ports() {
@@ -51,14 +51,14 @@ func (t *Target) toWaypoint() (out []*resource.Resource) {
 }
 
 // untouched are the ports to which gateways speak TLS for requests, and lead TLS that passes them as it is, too.
-func (t *Target) untouched() []registry.Port {
+func (t *Backend) untouched() []registry.Port {
 	if !t.Untouched {
 		return nil
 	}
 	var out []registry.Port
 	for _, p := range t.Service.Ports {
 		tls := t.Rule.TLSFor(p.Number)
-		if c, closed := t.Far.Closed[p.Number]; tls.Always() && (!closed || t.Rule.ClosesFor(tls, c)) {
+		if c, closed := t.Restrictions.Closed[p.Number]; tls.Always() && (!closed || t.Rule.ClosesFor(tls, c)) {
 			p.Protocol = registry.TLS
 			out = append(out, p)
 		}
@@ -67,52 +67,52 @@ func (t *Target) untouched() []registry.Port {
 }
 
 // ports are those that something may be led to.
-func (t *Target) ports() []registry.Port {
+func (t *Backend) ports() []registry.Port {
 	return slices.DeleteFunc(slices.Clone(t.Service.Ports), func(p registry.Port) bool {
-		_, closed := t.Far.Closed[p.Number]
+		_, closed := t.Restrictions.Closed[p.Number]
 		return closed || p.Protocol == registry.UDP
 	})
 }
 
 // datagrams are those for UDP. Their clusters are the names' that lead there (Name.datagrams).
-func (t *Target) datagrams() []registry.Port {
+func (t *Backend) datagrams() []registry.Port {
 	if !t.UDP {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(t.Service.Ports), func(p registry.Port) bool { return p.Protocol != registry.UDP })
 }
 
-func (t *Target) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
+func (t *Backend) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
 	tls := t.Rule.TLSFor(port.Number)
 	mutual := farend.MutualTo(t.Mutual(port), t.Service, port, s.Name, t.Accounts, tls, t.Trust)
 	return t.made(wire.SubsetName(port.Number, s.Name, t.Service.Host), port.Within(tls), s, tls, mutual)
 }
 
 // made is a cluster of a port and subset, which is spoken to by TLS, or by mutual TLS of the mesh.
-func (t *Target) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings, mutual farend.Mutual) []*resource.Resource {
+func (t *Backend) made(name string, port registry.Port, s registry.Subset, tls *registry.TLSSettings, mutual farend.Mutual) []*resource.Resource {
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
-	svc.Endpoints = t.Connectable(farend.Reachable(svc.Endpoints, t.Far))
+	svc.Endpoints = t.Connectable(farend.Reachable(svc.Endpoints, t.Restrictions))
 	part := farend.Within(&svc, s)
 	way := t.way(port, s)
 	way.Mutual = mutual
-	way.TLS, way.Given, way.Connect = tls, t.Far.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
+	way.TLS, way.Given, way.Connect = tls, t.Restrictions.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
 	way.Sessions = t.Sessions
 	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
 }
 
-func (t *Target) way(port registry.Port, s registry.Subset) farend.Options {
+func (t *Backend) way(port registry.Port, s registry.Subset) farend.Options {
 	return farend.Options{Traffic: t.Rule.SubsetTraffic(s.Name, port.Number), Near: t.Near}
 }
 
 // Endpoints are those of a Service, one resource a cluster.
-func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
+func (t *Backend) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	if !t.Service.Tabled() || t.Front != nil {
 		return nil
 	}
 	list = t.Connectable(list)
 	for _, port := range t.ports() {
-		for _, s := range t.Rule.Parts() {
+		for _, s := range t.Rule.SubsetsAndAll() {
 			way := t.way(port, s)
 			way.Mutual.To = t.Mutual(port)
 			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, way.Reaching(t.Service, port, s.Of(list))...))
@@ -123,7 +123,7 @@ func (t *Target) Endpoints(list []registry.Endpoint) (out []*resource.Resource) 
 		out = append(out, farend.SealLoad(wire.DatagramEndpoints(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
 	}
 	for _, port := range t.untouched() {
-		for _, s := range t.Rule.Parts() {
+		for _, s := range t.Rule.SubsetsAndAll() {
 			out = append(out, farend.SealLoad(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port,
 				t.way(port, s).Asked(t.Service, s.Of(list))...))
 		}

@@ -94,7 +94,7 @@ func tell(f *listenerv3.Filter, tags map[string]string) {
 	switch m := m.(type) {
 	case *netratelimitv3.RateLimit:
 		envoy.AskForPod(m)
-		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.Packed(m)}
+		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.ToAny(m)}
 	case *hcmv3.HttpConnectionManager:
 		logs = m.AccessLog
 	case *tcpv3.TcpProxy:
@@ -114,9 +114,9 @@ func tell(f *listenerv3.Filter, tags map[string]string) {
 		case *grpclogv3.TcpGrpcAccessLogConfig:
 			tag(config.CommonConfig, tags)
 		}
-		l.ConfigType = &accesslogv3.AccessLog_TypedConfig{TypedConfig: envoy.Packed(config)}
+		l.ConfigType = &accesslogv3.AccessLog_TypedConfig{TypedConfig: envoy.ToAny(config)}
 	}
-	f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.Packed(m)}
+	f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.ToAny(m)}
 }
 
 func tag(c *grpclogv3.CommonGrpcAccessLogConfig, tags map[string]string) {

@@ -102,7 +102,7 @@ func (o Own) own(r *resource.Resource, apart map[string]bool) *resource.Resource
 		unmarshal(r, vh)
 		table, host, _ := strings.Cut(vh.Name, "/")
 		vh.Name = wire.VhostName(wire.OwnName(o.Namespace, table), host)
-		envoy.Redirect(vh.Routes, func(cluster string) string {
+		envoy.RenameClusters(vh.Routes, func(cluster string) string {
 			switch {
 			case apart[cluster]:
 				return wire.OwnCluster(o.Namespace, cluster)
@@ -166,7 +166,7 @@ func Leads(p *part.Part) (out []string) {
 		}
 		vh := &routev3.VirtualHost{}
 		unmarshal(r, vh)
-		envoy.Redirect(vh.Routes, func(cluster string) string {
+		envoy.RenameClusters(vh.Routes, func(cluster string) string {
 			if wire.HostOf(cluster) != "" && !slices.Contains(own, cluster) {
 				out = append(out, cluster)
 			}

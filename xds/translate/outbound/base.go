@@ -111,7 +111,7 @@ func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
 // HTTP/1.1 connection to itself (alone), and each tunnel a plain one, whose TLS name says whereto it wants (answer).
 func (g Gateway) Way(connect time.Duration) []*resource.Resource {
 	name := g.Cluster()
-	c := envoy.Connecting(envoy.ByDiscovery(name, envoy.Metadata(wire.RoleGateway, "")), connect)
+	c := envoy.Connecting(envoy.EDSCluster(name, envoy.Metadata(wire.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", registry.GatewayPort, g.Ref.Host())
 	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
@@ -158,7 +158,7 @@ func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
 // requests reads and logs requests, and lets the rows for what nobody registered know where one was sent to.
 func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
 	m.Log, m.Mesh = wire.SidecarHTTP, in.Mesh
-	return []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.Stay)), m.Filter()}
+	return []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.NotShared)), m.Filter()}
 }
 
 // rangeChains are for what goes to a range of addresses. A single address that somebody wrote comes before the range

@@ -22,7 +22,7 @@ import (
 // Host is what a sidecar's part is made from.
 type Host struct {
 	resolve.SidecarHost
-	Trust envoy.Trusts
+	Trust envoy.TrustDomains
 }
 
 // Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
@@ -61,7 +61,7 @@ func (h *Host) Part() *part.Part {
 }
 
 // legs are the ways to gateways that the host's routes may take.
-func (h *Host) legs() (out []part.Leg) {
+func (h *Host) legs() (out []part.GatewayRef) {
 	add := func(svc *registry.Service) {
 		if svc != nil && !svc.Exit.IsZero() && !slices.Contains(out, part.LegOf(svc)) {
 			out = append(out, part.LegOf(svc))
@@ -223,7 +223,7 @@ func loggedElsewhereBy(svc *registry.Service) string {
 	switch {
 	case !svc.Exit.IsZero():
 		return envoy.LoggedAtGateway
-	case svc.Selected:
+	case svc.HasSelector:
 		return envoy.LoggedAtPod
 	default:
 		return "" // nobody else
@@ -239,7 +239,7 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 	}
 	if svc.Exit.IsZero() {
 		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
-		row := envoy.Through(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
+		row := envoy.EnableFilters(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
 		if h.Mutual(port) != resolve.MutualNever {
 			envoy.WithoutHTTP11Only(row)
 		}
@@ -249,7 +249,7 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 	if as := asRegistered(svc, port); as != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
 	}
-	return envoy.LoggedElsewhere(envoy.Through(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), loggedElsewhereBy(svc))
+	return envoy.LoggedElsewhere(envoy.EnableFilters(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), loggedElsewhereBy(svc))
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
@@ -271,7 +271,7 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 	}
 	for _, port := range h.Service.Ports {
 		if h.Takes(port) && h.Direct(port) {
-			for _, part := range h.Rule.Parts() {
+			for _, part := range h.Rule.SubsetsAndAll() {
 				way := farend.Options{Near: h.Near, Mutual: farend.Mutual{To: h.Mutual(port)}, Traffic: h.Rule.SubsetTraffic(part.Name, port.Number)}
 				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, way.Reaching(h.Service, port, part.Of(list))...))
 			}
@@ -285,11 +285,11 @@ func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
 	if h.Waypoint != nil {
 		return h.toWaypoint(port)
 	}
-	reach := &resolve.ReachedDestination{Rule: h.Rule, Far: h.Far}
-	for _, part := range h.Rule.Parts() {
+	reach := &resolve.ReachedDestination{Rule: h.Rule, Restrictions: h.Restrictions}
+	for _, part := range h.Rule.SubsetsAndAll() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
 		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.Accounts, h.Rule.TLSFor(port.Number), h.Trust)
-		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Far.Given[port.Number], reach, part.Name, mutual, h)...)
+		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Restrictions.Given[port.Number], reach, part.Name, mutual, h)...)
 	}
 	return out
 }

@@ -57,7 +57,7 @@ func (p Listening) decide() string { return wire.OwnName(p.Own, wire.DecideName(
 
 // Gateway is an egress gateway as its clients see it.
 type Gateway struct {
-	part.Leg
+	part.GatewayRef
 	Endpoints  []registry.Endpoint
 	Port       registry.Port
 	Identities []string

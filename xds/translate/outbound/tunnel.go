@@ -32,19 +32,19 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		envoy.HeaderKind: envoy.KindTCP, envoy.HeaderTo: "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.HeaderRange: t.asRange,
 	}}
 	whereto := []*statev3.FilterStateValue{
-		envoy.State(wire.StateProtocols, envoy.Said(envoy.SayALPN), envoy.Stay),
-		envoy.State(wire.StateServerName, envoy.Said(envoy.SaySNI), envoy.Stay),
-		envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SayDialled)+" + destination.address + "+envoy.SaidIn(envoy.SayHost), envoy.Stay),
+		envoy.State(wire.StateProtocols, envoy.Said(envoy.SayALPN), envoy.NotShared),
+		envoy.State(wire.StateServerName, envoy.Said(envoy.SaySNI), envoy.NotShared),
+		envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SayDialled)+" + destination.address + "+envoy.SaidIn(envoy.SayHost), envoy.NotShared),
 	}
 	if t.tls {
 		q.Name, q.Also[envoy.HeaderKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS
 		whereto = append(whereto,
-			envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SaySNIOf)+" + connection.requested_server_name", envoy.Stay),
-			envoy.Computed(wire.StateAuthority, envoy.SaidIn(envoy.SayThere)+" + connection.requested_server_name + ':' + "+envoy.SaidIn(envoy.SayPort), envoy.Once),
-			envoy.Computed(wire.StateSource, envoy.SaidIn(envoy.SayThere)+" + source.address", envoy.Once),
-			envoy.Computed(wire.StateDialled, envoy.SaidIn(envoy.SayThere)+" + destination.address", envoy.Once),
-			envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.Once),
-			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.Once),
+			envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SaySNIOf)+" + connection.requested_server_name", envoy.NotShared),
+			envoy.Computed(wire.StateAuthority, envoy.SaidIn(envoy.SayThere)+" + connection.requested_server_name + ':' + "+envoy.SaidIn(envoy.SayPort), envoy.SharedOnce),
+			envoy.Computed(wire.StateSource, envoy.SaidIn(envoy.SayThere)+" + source.address", envoy.SharedOnce),
+			envoy.Computed(wire.StateDialled, envoy.SaidIn(envoy.SayThere)+" + destination.address", envoy.SharedOnce),
+			envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.SharedOnce),
+			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.SharedOnce),
 			envoy.RulesAlong(),
 		)
 	}

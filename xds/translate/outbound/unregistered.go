@@ -106,12 +106,12 @@ func byHost() *routev3.Route {
 		{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(`(?i)([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?`)},
 		{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(`(?i)(.*\.)?localhost\.?(:[0-9]+)?`), InvertMatch: true},
 	}
-	return envoy.Through(envoy.WithState(r, envoy.State(wire.StateDynamicPort, "%DOWNSTREAM_LOCAL_PORT%", envoy.Stay)), envoy.FilterNames)
+	return envoy.EnableFilters(envoy.WithState(r, envoy.State(wire.StateDynamicPort, "%DOWNSTREAM_LOCAL_PORT%", envoy.NotShared)), envoy.FilterDynamicForwardProxy)
 }
 
 // byHostOfRequest is the cluster behind it.
 func byHostOfRequest() *clusterv3.Cluster {
-	c := envoy.ByName(wire.DynamicCluster, envoy.Metadata(wire.RolePassthrough, ""))
+	c := envoy.DynamicForwardProxyCluster(wire.DynamicCluster, envoy.Metadata(wire.RolePassthrough, ""))
 	c.TypedExtensionProtocolOptions = envoy.SameProtocol()
 	return c
 }

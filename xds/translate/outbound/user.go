@@ -55,7 +55,7 @@ func (h *Host) end(t *resolve.WeightedDestination) httproute.End {
 	if svc.Exit.IsZero() {
 		farend.Dialled(own, svc, t.Port.TargetPort)
 	} else {
-		e.Authority, e.Traffic = asRegistered(svc, t.Port), registry.Traffic{}
+		e.Authority, e.Traffic = asRegistered(svc, t.Port), registry.TrafficPolicy{}
 		if t.RegisteredBySeveral {
 			e.Headers = []*corev3.HeaderValueOption{registeredIn(svc)}
 		}
@@ -66,7 +66,7 @@ func (h *Host) end(t *resolve.WeightedDestination) httproute.End {
 	if svc.External && svc.Exit.IsZero() {
 		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
-	e.Filters = envoy.Through(envoy.LoggedElsewhere(own, loggedElsewhereBy(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.EnableFilters(envoy.LoggedElsewhere(own, loggedElsewhereBy(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
@@ -134,9 +134,9 @@ func (h *Host) wrapped(routes []resolve.Route) (out []*resource.Resource) {
 }
 
 func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.GivenCredential, r *resolve.ReachedDestination, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
-	if len(r.Far.Refused) > 0 {
+	if len(r.Restrictions.Refused) > 0 {
 		left := *svc
-		left.Endpoints = farend.Reachable(svc.Endpoints, r.Far)
+		left.Endpoints = farend.Reachable(svc.Endpoints, r.Restrictions)
 		svc = &left
 	}
 	if s, ok := r.Rule.Subset(subset); ok {
@@ -152,7 +152,7 @@ func clusterOf(name string, svc *registry.Service, port registry.Port, tls *regi
 
 // secrets are what the routes need of Secrets.
 func (h *Host) secrets() []registry.GivenCredential {
-	out := h.Far.Secrets()
+	out := h.Restrictions.Secrets()
 	if h.Led == nil {
 		return out
 	}

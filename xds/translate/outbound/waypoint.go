@@ -23,5 +23,5 @@ func (h *Host) toWaypoint(port registry.Port) []*resource.Resource {
 // requestsToWaypoint is the route of requests that go there, as they came: what becomes of them is told there.
 func (h *Host) requestsToWaypoint(port registry.Port) *routev3.Route {
 	row := envoy.Route("default", envoy.AnyRequest(), envoy.Retried(wire.ClusterName(port.Number, h.Service.Host)))
-	return envoy.WithoutHTTP11Only(envoy.Through(row, farend.Translations(port)...))
+	return envoy.WithoutHTTP11Only(envoy.EnableFilters(row, farend.Translations(port)...))
 }

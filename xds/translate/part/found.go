@@ -11,14 +11,14 @@ import (
 
 // Found is by what the host's rows are found.
 type Found struct {
-	Keys  []FoundBy
+	Keys  []DomainKey
 	Names []string // those that are no addresses; of all rows
 
 	forgotten bool // there are keys that are not here
 }
 
-// FoundBy is one domain of a row.
-type FoundBy struct {
+// DomainKey is one domain of a row.
+type DomainKey struct {
 	digest.Key
 	Row string // its name
 }
@@ -54,7 +54,7 @@ func (p *Part) findRows() *Found {
 func (f *Found) add(row string, message []byte) {
 	table, _, _ := strings.Cut(row, "/")
 	digest.Domains(row, message, func(domain string) {
-		f.Keys = append(f.Keys, FoundBy{digest.KeyOf(table, domain), row})
+		f.Keys = append(f.Keys, DomainKey{digest.KeyOf(table, domain), row})
 		if !isAddress(domain) && !slices.Contains(f.Names, domain) {
 			f.Names = append(f.Names, domain)
 		}

@@ -23,7 +23,7 @@ type Part struct {
 type Uses struct {
 	Ports    []PortUse
 	Ranges   []RangeUse
-	Gateways []Leg
+	Gateways []GatewayRef
 	Secrets  []registry.GivenCredential
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front

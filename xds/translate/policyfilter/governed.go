@@ -35,7 +35,7 @@ func whole(m *envoy.OnMatch) *cncfmatcherv3.Matcher {
 }
 
 // governed tells the workloads of a namespace apart by their certificates, and where that is not enough by their addresses.
-func (say says) governed(ns string, trust envoy.Trusts) renders {
+func (say says) governed(ns string, trust envoy.TrustDomains) renders {
 	return func(g resolve.Governed, _ bool) *envoy.OnMatch {
 		others := say.subject(g.Others)
 		if len(g.Accounts) == 0 {
@@ -55,7 +55,7 @@ func (say says) governed(ns string, trust envoy.Trusts) renders {
 }
 
 // inAnyNamespace tells accounts apart by their names alone.
-func (say says) inAnyNamespace(g resolve.Governed, trust envoy.Trusts) *envoy.OnMatch {
+func (say says) inAnyNamespace(g resolve.Governed, trust envoy.TrustDomains) *envoy.OnMatch {
 	var lines []*line
 	for _, a := range g.Accounts {
 		lines = append(lines, envoy.If(envoy.IsLike(client(), trust.AccountAnywhere(a.Name)), say.subject(a.Subject)))

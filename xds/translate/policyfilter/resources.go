@@ -36,22 +36,22 @@ func Self(set egresspolicy.Set, sidecar bool, mesh string) []*resource.Resource 
 }
 
 // Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone. mesh is as of Self.
-func Root(name, ns string, g resolve.Governed, trust envoy.Trusts, mesh string) *resource.Resource {
+func Root(name, ns string, g resolve.Governed, trust envoy.TrustDomains, mesh string) *resource.Resource {
 	return envoy.SealExtension(name, RootFilter(ns, g, trust, mesh))
 }
 
 // RootFilter is what Root seals.
-func RootFilter(ns string, g resolve.Governed, trust envoy.Trusts, mesh string) *httprbacv3.RBAC {
+func RootFilter(ns string, g resolve.Governed, trust envoy.TrustDomains, mesh string) *httprbacv3.RBAC {
 	return filter(wire.StatRoot, g, false, mesh != "", letOut(mesh, func(say says) renders { return say.governed(ns, trust) }))
 }
 
 // Own is a namespace's own level, beside one of the root namespace that may be unsettled (egresspolicy.Level).
-func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *resource.Resource {
+func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *resource.Resource {
 	return envoy.SealExtension(name, OwnFilter(ns, g, unsettled, trust))
 }
 
 // OwnFilter is what Own seals.
-func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.Trusts) *httprbacv3.RBAC {
+func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *httprbacv3.RBAC {
 	return filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust)))
 }
 
@@ -63,7 +63,7 @@ func Unknown(mesh, where string) *httprbacv3.RBAC {
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
 // of all others, "" where there is none.
-func Index(name string, of map[string]string, others string, trust envoy.Trusts) *resource.Resource {
+func Index(name string, of map[string]string, others string, trust envoy.TrustDomains) *resource.Resource {
 	kept := map[string]*envoy.OnMatch{}
 	for ns, resource := range of {
 		kept[ns] = keep(resource)
@@ -78,12 +78,12 @@ func Index(name string, of map[string]string, others string, trust envoy.Trusts)
 // IndexWithin is an index that has the levels themselves, of a proxy from which everything that it is asked about goes on outside: of is that of a namespace's
 // clients, others that of all others, nil where there is none. Envoy looks for resources that an index leads to with the help of the listener that the chain
 // was made for, and the listeners of nodes and of waypoints hand their chains on to the next ones and are gone (ADR 29).
-func IndexWithin(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
+func IndexWithin(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.TrustDomains) *resource.Resource {
 	return sealIndex(name, within(of, others, trust))
 }
 
 // IndexOutside is IndexWithin for the proxy of a node, whose rows say what goes outside from there: it is about that alone.
-func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *resource.Resource {
+func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.TrustDomains) *resource.Resource {
 	m := within(of, others, trust)
 	if len(of) > 0 || others != nil {
 		state := envoy.StateInput(wire.StateOutside)
@@ -92,7 +92,7 @@ func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv
 	return sealIndex(name, m)
 }
 
-func within(of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.Trusts) *cncfmatcherv3.Matcher {
+func within(of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy.TrustDomains) *cncfmatcherv3.Matcher {
 	kept := map[string]*envoy.OnMatch{}
 	for ns, level := range of {
 		kept[ns] = keepWithin(level)
@@ -104,7 +104,7 @@ func within(of map[string]*httprbacv3.RBAC, others *httprbacv3.RBAC, trust envoy
 	return index(kept, otherwise, trust)
 }
 
-func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.Trusts) *cncfmatcherv3.Matcher {
+func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.TrustDomains) *cncfmatcherv3.Matcher {
 	if len(of) == 0 {
 		return &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
 	}
@@ -120,7 +120,7 @@ func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.T
 func sealIndex(name string, m *cncfmatcherv3.Matcher) *resource.Resource {
 	return envoy.SealExtension(name, &matchingv3.ExtensionWithMatcher{
 		XdsMatcher:      m,
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: envoy.Packed(&compositev3.Composite{})},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: envoy.ToAny(&compositev3.Composite{})},
 	})
 }
 
@@ -133,5 +133,5 @@ func keep(name string) *envoy.OnMatch {
 
 // keepWithin goes on by a filter that is in the index itself.
 func keepWithin(level *httprbacv3.RBAC) *envoy.OnMatch {
-	return envoy.Does("keep", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.rbac", TypedConfig: envoy.Packed(level)}})
+	return envoy.Does("keep", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.rbac", TypedConfig: envoy.ToAny(level)}})
 }

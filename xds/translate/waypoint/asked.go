@@ -18,7 +18,7 @@ type Asked struct {
 }
 
 // requests is the filter of access, in a table, that says what somebody is asked about, or closes it; nil where the policies have nobody asked.
-func (a Asked) requests(set authz.Set, see authzfilter.Sight) *httprbacv3.RBAC {
+func (a Asked) requests(set authz.Set, see authzfilter.Inputs) *httprbacv3.RBAC {
 	switch {
 	case a.Why != "":
 		return authzfilter.Asked(nil, authzfilter.AskedRequests(set, see, a.Why))
@@ -29,7 +29,7 @@ func (a Asked) requests(set authz.Set, see authzfilter.Sight) *httprbacv3.RBAC {
 }
 
 // connections are the filters of a chain whose bytes nobody reads.
-func (a Asked) connections(set authz.Set, see authzfilter.Sight, cluster func(provider string) envoy.Authorizer) []*listenerv3.Filter {
+func (a Asked) connections(set authz.Set, see authzfilter.Inputs, cluster func(provider string) envoy.Authorizer) []*listenerv3.Filter {
 	why := a.Why
 	if why == "" && a.By != nil && !a.By.GRPC {
 		if a.By.FailOpen {

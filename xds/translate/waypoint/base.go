@@ -27,7 +27,7 @@ type Inputs struct {
 	// Gateways are those by which hosts outside leave.
 	Gateways    []outbound.Gateway
 	Connect     time.Duration // the mesh's connectTimeout
-	Trust       envoy.Trusts
+	Trust       envoy.TrustDomains
 	IPv6        bool
 	Log         string // what is recorded: one of mesh's words
 	Hosts       envoy.Inline
@@ -74,7 +74,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 	l := envoy.At(&listenerv3.Listener{
 		Name: wire.WaypointListener, TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters: []*listenerv3.ListenerFilter{envoy.InspectTLS()}, ListenerFiltersTimeout: durationpb.New(envoy.HelloPatience),
-	}, wire.TunnelPort, in.IPv6)
+	}, wire.HBONEPort, in.IPv6)
 	for _, f := range in.Fronts {
 		match := envoy.TLSSpoken()
 		match.ServerNames, match.ApplicationProtocols = []string{resolve.SNI(f.Port, f.In, f.Host)}, wire.MeshALPN
@@ -133,14 +133,14 @@ func (in Inputs) logs() bool       { return in.Log != mesh.MeshOff }
 func (in Inputs) deniedOnly() bool { return in.Log == mesh.MeshDenied }
 
 // connections are policies of connections.
-func connections(set authz.Set, by authzfilter.Sight) *httprbacv3.RBAC {
+func connections(set authz.Set, by authzfilter.Inputs) *httprbacv3.RBAC {
 	return authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, by) })
 }
 
 // See is how a waypoint sees who comes: by the certificate that the client showed, and the address that it came from. The port is the Service's.
-func See(trust envoy.Trusts) authzfilter.Sight {
+func See(trust envoy.TrustDomains) authzfilter.Inputs {
 	from, port := envoy.StateInput(wire.StateFrom), envoy.StateInput(wire.StatePort)
-	return authzfilter.Sight{
+	return authzfilter.Inputs{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
@@ -154,7 +154,7 @@ func See(trust envoy.Trusts) authzfilter.Sight {
 }
 
 // seeTunnel is that of connections that come by HBONE, which says the port that it is for.
-func seeTunnel(trust envoy.Trusts) authzfilter.Sight {
+func seeTunnel(trust envoy.TrustDomains) authzfilter.Inputs {
 	out, asked := See(trust), envoy.HeaderInput(":authority")
 	out.Port = func(t authz.Term, values []string) *envoy.Predicate {
 		return envoy.IsLike(asked, t.Expression(values, nil))

@@ -88,7 +88,7 @@ func (h *Host) closed(port registry.Port) bool {
 	if port.Protocol.IsHTTP() {
 		return false // its routes say so
 	}
-	if _, closed := h.Far.Closed[port.Number]; closed {
+	if _, closed := h.Restrictions.Closed[port.Number]; closed {
 		return true
 	}
 	for _, r := range h.Routes(port) {

@@ -41,7 +41,7 @@ type Options struct {
 	// Presence has the proxies that controllers say are connected; nil for one of the server's own.
 	Presence *presence.Register
 	// Door is the console for those who log in; nil for none.
-	Door *Door
+	Door *LoginListener
 	// Beside, if set, runs beside the server until ctx ends. An error of it ends the server.
 	Beside func(ctx context.Context, s *store.Store) error
 	Held   []string // see store.Options
@@ -82,8 +82,8 @@ func (p *Pair) tell(ctx context.Context, controller string, proxies []presence.P
 	_ = presence.Tell(ctx, p.Conn, controller, proxies)
 }
 
-// Door is a way to the console's pages for those who log in. Its connections are encrypted.
-type Door struct {
+// LoginListener is a way to the console's pages for those who log in. Its connections are encrypted.
+type LoginListener struct {
 	Listener net.Listener
 	Login    login.Options
 	// Apply is console.Options' of that name.
