@@ -44,16 +44,18 @@ func (e *Env) ping(ctx context.Context, to netip.Addr) Result {
 	if _, err := c.WriteTo(packet, dest); err != nil {
 		return r.judgeDial(err, e.Wait)
 	}
+	if !raw {
+		id = kernelsID
+	}
 	return r.awaitEcho(c, to, id, e.Wait)
 }
+
+// kernelsID stands for the id that the kernel gives requests on a socket that it keeps for pings: what comes there is about them.
+const kernelsID = -1
 
 // awaitEcho waits for what belongs to the request: its echo, or an error about it.
 func (r Result) awaitEcho(c *icmp.PacketConn, to netip.Addr, id int, wait time.Duration) Result {
 	data := make([]byte, 1500)
-	protocol := 1
-	if to.Is6() {
-		protocol = 58
-	}
 	for {
 		n, peer, err := c.ReadFrom(data)
 		switch {
@@ -62,35 +64,54 @@ func (r Result) awaitEcho(c *icmp.PacketConn, to netip.Addr, id int, wait time.D
 		case err != nil:
 			return r.judgeDial(err, wait)
 		}
-		m, err := icmp.ParseMessage(protocol, data[:n])
+		m, err := icmp.ParseMessage(protocolOf(to), data[:n])
 		if err != nil {
 			continue
 		}
 		from := peerIP(peer)
 		switch body := m.Body.(type) {
 		case *icmp.Echo:
-			if from == to && (m.Type == ipv4.ICMPTypeEchoReply || m.Type == ipv6.ICMPTypeEchoReply) && len(body.Data) == len(userAgent) {
+			if from == to && (m.Type == ipv4.ICMPTypeEchoReply || m.Type == ipv6.ICMPTypeEchoReply) && len(body.Data) == len(userAgent) && (id == kernelsID || body.ID == id) {
 				return r.conclude(Open, "it answered")
 			}
 		case *icmp.DstUnreach:
-			if about(body.Data, to) {
+			if about(body.Data, to, id) {
 				return r.conclude(Closed, "refused by %s: unreachable, code %d", from, m.Code)
 			}
 		}
 	}
 }
 
-// about says whether an ICMP error quotes a packet to the address: where the destination is in its header.
-func about(quoted []byte, to netip.Addr) bool {
-	at, size := 16, 4
-	if to.Is6() {
-		at, size = 24, 16
+// about says whether an ICMP error quotes the request to the address: not another packet to it, of another way out that is tried, or of the app.
+func about(quoted []byte, to netip.Addr, id int) bool {
+	next, destination, header := 9, 16, 20 // where in an IPv4 header (RFC 791) they are, and how long that is
+	switch {
+	case to.Is6(): // RFC 8200
+		next, destination, header = 6, 24, 40
+	case len(quoted) > 0:
+		header = int(quoted[0]&0x0f) * 4
 	}
-	if len(quoted) < at+size {
+	end := destination + to.BitLen()/8
+	if len(quoted) < max(header, end) || int(quoted[next]) != protocolOf(to) {
 		return false
 	}
-	a, ok := netip.AddrFromSlice(quoted[at : at+size])
-	return ok && a == to
+	if a, ok := netip.AddrFromSlice(quoted[destination:end]); !ok || a != to {
+		return false
+	}
+	m, err := icmp.ParseMessage(protocolOf(to), quoted[header:])
+	if err != nil {
+		return false
+	}
+	asked, is := m.Body.(*icmp.Echo)
+	return is && (m.Type == ipv4.ICMPTypeEcho || m.Type == ipv6.ICMPTypeEchoRequest) && (id == kernelsID || asked.ID == id)
+}
+
+// protocolOf is the number of ICMP in the family of an address.
+func protocolOf(a netip.Addr) int {
+	if a.Is6() {
+		return 58
+	}
+	return 1
 }
 
 func echo(to netip.Addr, id int) ([]byte, error) {
