@@ -110,7 +110,7 @@ func upgraded(c net.Conn) bool {
 		return false
 	}
 	if strings.Contains(req.URL.Path, "/upload") { // an answer comes when all is there
-		_, err = io.Copy(io.Discard, req.Body)
+		_, _ = io.Copy(io.Discard, req.Body)
 		return false
 	}
 	if req.Header.Get("Upgrade") == "" {

@@ -34,11 +34,13 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 	}
 	s := &request{stream: stream}
 	defer s.over()
-	done, taken := r.open.UnderWay(envoylog.UnderWay(one(wire.HeaderUnderWay), one(wire.HeaderPeer), one(wire.HeaderFrom), one(wire.HeaderBegan)), s.cut)
-	if !taken {
-		return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: too much is under way\n", wire.TooManyDetails))
+	if !answeredBefore(said.Get(wire.HeaderUnderWay)) {
+		done, taken := r.open.UnderWay(envoylog.UnderWay(one(wire.HeaderUnderWay), one(wire.HeaderPeer), one(wire.HeaderFrom), one(wire.HeaderBegan)), s.cut)
+		if !taken {
+			return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: too much is under way\n", wire.TooManyDetails))
+		}
+		defer done()
 	}
-	defer done()
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -52,6 +54,10 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 		}
 	}
 }
+
+// answeredBefore says, by what Envoy says that a request came as, that it did not hand it on to where that is noted: one of the filters before has answered it, with what an
+// authorizer said, say. Nothing of it has left, and nothing is to be ended. What was noted is never nothing: it has a method and a path.
+func answeredBefore(as []string) bool { return len(as) == 0 || len(as) == 1 && as[0] == "-" }
 
 // goOn answers a message.
 func goOn(m *extprocv3.ProcessingRequest) *extprocv3.ProcessingResponse {

@@ -39,9 +39,13 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close(); server.Stop(); stop(); <-ran })
 
-	tell := func(path string) extprocv3.ExternalProcessor_ProcessClient {
+	tellAs := func(what string) extprocv3.ExternalProcessor_ProcessClient {
 		t.Helper()
-		as := metadata.AppendToOutgoingContext(ctx, wire.HeaderUnderWay, "GET - a.test "+path, wire.HeaderPeer, "spiffe://cluster.local/ns/shop/sa/app",
+		as := ctx
+		if what != "" {
+			as = metadata.AppendToOutgoingContext(as, wire.HeaderUnderWay, what)
+		}
+		as = metadata.AppendToOutgoingContext(as, wire.HeaderPeer, "spiffe://cluster.local/ns/shop/sa/app",
 			wire.HeaderFrom, "10.0.0.7", wire.HeaderBegan, "1795674897.000000001")
 		s, err := extprocv3.NewExternalProcessorClient(conn).Process(as)
 		if err == nil {
@@ -52,6 +56,7 @@ func TestRequestsUnderWay(t *testing.T) {
 		}
 		return s
 	}
+	tell := func(path string) extprocv3.ExternalProcessor_ProcessClient { return tellAs("GET - a.test " + path) }
 	hear := func(s extprocv3.ExternalProcessor_ProcessClient) *extprocv3.ProcessingResponse {
 		t.Helper()
 		m, err := s.Recv()
@@ -88,6 +93,15 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 	if end := hear(tell("no path")).GetImmediateResponse(); end.GetDetails() != wire.TooManyDetails || end.GetStatus().GetCode() != 503 {
 		t.Errorf("it is answered %v", end)
+	}
+	for _, as := range []string{"-", ""} {
+		before := tellAs(as)
+		if m := hear(before); m.GetResponseHeaders() == nil {
+			t.Errorf("what a filter before has answered ends by %v", m)
+		}
+		if err := before.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for deadline := time.Now().Add(time.Minute); table.Stats().Open > 0; { // the server ends a stream after its client
 		if time.Now().After(deadline) {

@@ -41,7 +41,6 @@ func (p Pod) Listener() *listenerv3.Listener {
 	l.Name = ambient.PodInbound
 	l.ListenerFilters = append(append([]*listenerv3.ListenerFilter{envoy.ComesToPod()}, l.ListenerFilters...), envoy.OriginalSrc())
 	l.FilterChains = bothFamilies(l.FilterChains)
-	envoy.ByTree(l)
 	return l
 }
 
