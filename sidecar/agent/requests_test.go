@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -51,7 +53,7 @@ func TestRequestsUnderWay(t *testing.T) {
 		if err == nil {
 			err = s.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{}}})
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, io.EOF) { // it may have been answered before anything was said
 			t.Fatal(err)
 		}
 		return s
