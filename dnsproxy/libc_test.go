@@ -188,7 +188,12 @@ func relayTo(t *testing.T, addr netip.AddrPort, srv dns.Handler) (stop func()) {
 	ready := make(chan struct{})
 	server := &dns.Server{Addr: addr.String(), Net: "udp", Handler: srv, NotifyStartedFunc: func() { close(ready) }}
 	done := make(chan struct{})
-	go func() { defer close(done); _ = server.ListenAndServe() }()
-	<-ready
+	var failed error
+	go func() { defer close(done); failed = server.ListenAndServe() }()
+	select {
+	case <-ready:
+	case <-done:
+		t.Fatalf("%s: %v", addr, failed) // somebody has it
+	}
 	return func() { _ = server.Shutdown(); <-done }
 }
