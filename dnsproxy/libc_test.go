@@ -3,7 +3,6 @@ package dnsproxy
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,6 +64,15 @@ var taken53 atomic.Uint32
 // onPort53 is an address of the loopback that nobody else uses: resolv.conf has no ports.
 func onPort53(t *testing.T) string {
 	t.Helper()
+	udp := listenOnPort53(t)
+	defer udp.Close()
+	return udp.LocalAddr().(*net.UDPAddr).AddrPort().Addr().String()
+}
+
+// listenOnPort53 takes the address for UDP. Who is to answer there is best given this: a program that starts meanwhile has a copy of what is closed, until it runs,
+// and the address is not free.
+func listenOnPort53(t *testing.T) net.PacketConn {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can listen on port 53 and replace /etc/resolv.conf in a mount namespace")
 	}
@@ -75,14 +83,14 @@ func onPort53(t *testing.T) string {
 		if err != nil {
 			continue
 		}
-		udp.Close()
 		if tcp, err := net.Listen("tcp", addr+":53"); err == nil {
 			tcp.Close()
-			return addr
+			return udp
 		}
+		udp.Close()
 	}
 	t.Fatal("no address of the loopback has a free port 53")
-	return ""
+	return nil
 }
 
 // libcTimeout is how long a lookup waits for an answer that does not come, by podSearch.
@@ -156,7 +164,8 @@ func TestOnlyNXDomainIsSafe(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel() // what it waits for are time-outs
-			addr := onPort53(t)
+			socket := listenOnPort53(t)
+			addr := socket.LocalAddr().(*net.UDPAddr).AddrPort().Addr().String()
 			srv := startAuthority(t)
 			srv.answerWith(func(w dns.ResponseWriter, req *dns.Msg) bool {
 				m := new(dns.Msg)
@@ -170,7 +179,7 @@ func TestOnlyNXDomainIsSafe(t *testing.T) {
 				_ = w.WriteMsg(m)
 				return true
 			})
-			relay := relayTo(t, netip.MustParseAddrPort(addr+":53"), srv)
+			relay := relayTo(t, socket, srv)
 			defer relay()
 			for libc, want := range works {
 				got := lookup(t, compile(t, libc), "nameserver "+addr+"\n"+podSearch, "external.com")["external.com"]
@@ -182,18 +191,18 @@ func TestOnlyNXDomainIsSafe(t *testing.T) {
 	}
 }
 
-// relayTo lets srv answer at addr as well.
-func relayTo(t *testing.T, addr netip.AddrPort, srv dns.Handler) (stop func()) {
+// relayTo lets srv answer at a socket as well, which is closed by stop.
+func relayTo(t *testing.T, socket net.PacketConn, srv dns.Handler) (stop func()) {
 	t.Helper()
 	ready := make(chan struct{})
-	server := &dns.Server{Addr: addr.String(), Net: "udp", Handler: srv, NotifyStartedFunc: func() { close(ready) }}
+	server := &dns.Server{PacketConn: socket, Handler: srv, NotifyStartedFunc: func() { close(ready) }}
 	done := make(chan struct{})
 	var failed error
-	go func() { defer close(done); failed = server.ListenAndServe() }()
+	go func() { defer close(done); failed = server.ActivateAndServe() }()
 	select {
 	case <-ready:
 	case <-done:
-		t.Fatalf("%s: %v", addr, failed) // somebody has it
+		t.Fatalf("%s: %v", socket.LocalAddr(), failed)
 	}
 	return func() { _ = server.Shutdown(); <-done }
 }

@@ -104,9 +104,6 @@ func partOf(id string, i int) string {
 
 // NamespaceOf gives the namespace in a node id, "" when the id is not of that form.
 func NamespaceOf(id string) string {
-	pod := podOf(id)
-	if i := strings.LastIndexByte(pod, '.'); i >= 0 {
-		return pod[i+1:]
-	}
-	return ""
+	_, namespace := wire.PodOfNode(id)
+	return namespace
 }

@@ -54,7 +54,7 @@ func (c *Cache) giveBack() {
 		return
 	}
 	c.freed = time.Now()
-	c.translator.Rest()
+	c.translator.ForgetRecent()
 	go debug.FreeOSMemory()
 }
 

@@ -138,8 +138,8 @@ func (p *packing) ofMany() (done func()) {
 	return func() { p.many, p.room = false, nil }
 }
 
-// Rest forgets what is remembered to be quicker: it lies between what memory could be given back around.
-func (t *Translator) Rest() {
+// ForgetRecent forgets what is remembered to be quicker: it lies between what memory could be given back around.
+func (t *Translator) ForgetRecent() {
 	t.recent.Purge()
 	t.opened.Purge()
 }

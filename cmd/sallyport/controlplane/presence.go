@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/presence"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // How often the audit server is told who is connected.
@@ -71,15 +71,8 @@ func (p *plane) tell(ctx context.Context, conn grpc.ClientConnInterface, ids []s
 
 // podSince is since when there is the pod of a node id; zero where there is none.
 func (v *inventory) podSince(id string) time.Time {
-	fields := strings.Split(id, "~")
-	if len(fields) != 4 {
-		return time.Time{}
-	}
-	at := strings.LastIndexByte(fields[2], '.')
-	if at < 0 {
-		return time.Time{}
-	}
-	if o := v.get(config.Key{Kind: config.KindPod, Namespace: fields[2][at+1:], Name: fields[2][:at]}); o != nil {
+	pod, namespace := wire.PodOfNode(id)
+	if o := v.get(config.Key{Kind: config.KindPod, Namespace: namespace, Name: pod}); o != nil {
 		return o.Created
 	}
 	return time.Time{}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Proxy is one that is connected to a controller.
@@ -112,13 +114,10 @@ func (r *Register) Connected() (proxies []Proxy, some bool) {
 	return slices.CompactFunc(proxies, func(a, b Proxy) bool { return a.ID == b.ID }), true
 }
 
-// Namespace is that in the node id, KIND~ADDRESS~POD.NAMESPACE~DOMAIN; "" where that is none.
+// Namespace is that in the node id; "" where there is none.
 func (p Proxy) Namespace() string {
-	fields := strings.Split(p.ID, "~")
-	if len(fields) != 4 {
-		return ""
-	}
-	return fields[2][strings.LastIndexByte(fields[2], '.')+1:]
+	_, namespace := wire.PodOfNode(p.ID)
+	return namespace
 }
 
 // valid says whether an id is one.

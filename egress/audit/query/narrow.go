@@ -35,7 +35,7 @@ func narrow(ctx context.Context, conn *sql.Conn, statement string) (restore func
 		}
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, "CREATE OR REPLACE TEMP VIEW "+store.Table+" AS "+store.Without(unread)); err != nil {
+	if _, err := conn.ExecContext(ctx, "CREATE OR REPLACE TEMP VIEW "+store.Table+" AS "+store.Without(unread...)); err != nil {
 		return restore, fmt.Errorf("audit sql: %w", err)
 	}
 	return restore, nil

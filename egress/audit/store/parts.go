@@ -111,15 +111,9 @@ func createWhole() string {
 
 // createViews are statements that make the views.
 func createViews() []string {
-	var list, whole []string
-	for i := range schema.Columns {
-		name := schema.Columns[i].Name
-		list, whole = append(list, columnOf(name)), append(whole, name)
-	}
-	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
 	return []string{
-		"CREATE OR REPLACE VIEW " + Table + " AS SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(parts) + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + WholeTable,
-		"CREATE OR REPLACE VIEW " + Arrivals + " AS SELECT time, " + ingestedColumn + " FROM " + RowsTable + " UNION ALL SELECT time, " + ingestedColumn + " FROM " + WholeTable,
+		"CREATE OR REPLACE VIEW " + Table + " AS " + Without(),
+		"CREATE OR REPLACE VIEW " + Arrivals + " AS " + both([]string{"time", ingestedColumn}, "", []string{"time", ingestedColumn}),
 	}
 }
 

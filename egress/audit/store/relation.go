@@ -17,17 +17,13 @@ func Relation(columns ...string) string {
 	for i, name := range columns {
 		list[i] = columnOf(name)
 	}
-	return "(SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(partsOf(columns)) + " UNION ALL SELECT " + strings.Join(columns, ", ") + " FROM " + WholeTable + ")"
+	return "(" + both(list, join(partsOf(columns)), columns) + ")"
 }
 
 // Few is Table, for those few records for which a condition on some columns holds: they are found first, and what they name is joined to them then, where otherwise the parts of all records would
 // be made ready for it. The condition's parameters come twice.
 func Few(columns []string, condition string) string {
-	names := make([]string, 0, len(schema.Columns)+1)
-	for i := range schema.Columns {
-		names = append(names, schema.Columns[i].Name)
-	}
-	names = append(names, ingestedColumn)
+	names := tableColumns()
 	list, asked, rows := make([]string, len(names)), []string{RowsTable + ".*"}, []string{ingestedColumn, sourcePort}
 	for i, name := range names {
 		list[i] = columnOf(name)
@@ -163,20 +159,36 @@ func PartTables() (out []string) {
 	return out
 }
 
-// Without is a SELECT of Table in which the columns of some parts are NULL, and these are not joined: it is for who does not read them.
-func Without(tables []string) string {
-	var list, whole []string
-	kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return slices.Contains(tables, p.table) })
-	for i := range schema.Columns {
-		c := &schema.Columns[i]
-		column := columnOf(c.Name)
-		if slices.Contains(tables, homeOf(c.Name)) {
-			column = "NULL::" + c.Type + " AS " + c.Name
+// Without is a SELECT of Table in which the columns of some parts are NULL, and these are not joined: it is for who does not read them. Of none it is all of Table.
+func Without(tables ...string) string {
+	names := tableColumns()
+	list := make([]string, len(names))
+	for i, name := range names {
+		if list[i] = columnOf(name); slices.Contains(tables, homeOf(name)) {
+			list[i] = "NULL::" + typeOf(name) + " AS " + name
 		}
-		list, whole = append(list, column), append(whole, c.Name)
 	}
-	list, whole = append(list, ingestedColumn), append(whole, ingestedColumn)
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join(kept) + " UNION ALL SELECT " + strings.Join(whole, ", ") + " FROM " + WholeTable
+	kept := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return slices.Contains(tables, p.table) })
+	return both(list, join(kept), names)
+}
+
+// both are some columns of the records that are made of parts, and of those that are whole.
+func both(list []string, join string, names []string) string {
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join + " UNION ALL SELECT " + strings.Join(names, ", ") + " FROM " + WholeTable
+}
+
+// tableColumns are the names of Table's columns, in order.
+func tableColumns() (names []string) {
+	for i := range schema.Columns {
+		names = append(names, schema.Columns[i].Name)
+	}
+	return append(names, ingestedColumn)
+}
+
+// typeOf is the type of a column of the schema.
+func typeOf(name string) string {
+	at := slices.IndexFunc(schema.Columns, func(c schema.Column) bool { return c.Name == name })
+	return schema.Columns[at].Type
 }
 
 // Rows is how many records a store has that are made of parts; 0 of what is no store.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -172,7 +171,7 @@ func (c *eventCollector) ask(ctx context.Context, waiting map[uint64]struct{}) e
 		Indexed map[string]bool `json:"acks"`
 	}
 	if err := json.Unmarshal(said, &answer); err != nil {
-		return fmt.Errorf("%s: its answer about acknowledgements is none: %w", c.Name(), errors.New("no JSON with acks"))
+		return fmt.Errorf("%s: its answer about acknowledgements is none: no JSON with acks", c.Name())
 	}
 	for text, is := range answer.Indexed {
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil && is {

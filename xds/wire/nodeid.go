@@ -1,0 +1,17 @@
+package wire
+
+import "strings"
+
+// PodOfNode gives the pod in a node id, TYPE~IP~POD.NAMESPACE~DOMAIN, and its namespace; nothing of what is of another form. A pod's name may hold dots. Whether the
+// id is true is another matter (xds/identity/workload).
+func PodOfNode(id string) (pod, namespace string) {
+	parts := strings.Split(id, "~")
+	if len(parts) != 4 {
+		return "", ""
+	}
+	dot := strings.LastIndexByte(parts[2], '.')
+	if dot < 0 {
+		return "", ""
+	}
+	return parts[2][:dot], parts[2][dot+1:]
+}
