@@ -2,6 +2,8 @@ package registry_test
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
@@ -69,24 +71,53 @@ func TestNewHostMovesNobody(t *testing.T) {
 	}
 }
 
-// TestFullHalf holds that a half of the range which is full leaves those that come last without an address, and the other half alone.
+// TestFullHalf holds that a half of the range which is full leaves those that come last without an address, and the other half alone;
+// and that the order in which they came, and who left meanwhile, makes no difference.
 func TestFullHalf(t *testing.T) {
-	const half, more = 1<<15 - 1, 3
+	const most, more = 30719, 300
 	cfg := mesh.Default()
 	var all []config.Change
-	for i := range half + more {
+	for i := range most + more {
 		all = append(all, nameless(cfg.RootNamespace, fmt.Sprintf("host-%d", i), 1+i))
 	}
 	all = append(all, nameless("ns-1", "other", 1))
 	r := registry.New(&cfg)
 	s, _ := r.Apply(all)
-	without := 0
-	for _, at := range madeUp(s) {
-		if !at.IsValid() {
-			without++
+	want := madeUp(s)
+	for i := range most + more {
+		host := fmt.Sprintf("host-%d.example.com", i)
+		if at := want[host]; at.IsValid() != (i < most) {
+			t.Fatalf("%s has the address %s, where the first %d have one", host, at, most)
 		}
 	}
-	if other := s.Services("other.example.com")[0]; without != more || !other.VIP4.IsValid() {
-		t.Fatalf("%d hosts are without an address, not %d; that of another namespace has %s", without, more, other.VIP4)
+	if !want["other.example.com"].IsValid() {
+		t.Fatal("the host of another namespace has no address")
+	}
+
+	mixed := slices.Clone(all)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	r = registry.New(&cfg)
+	for part := range slices.Chunk(mixed, 4000) {
+		r.Apply(part)
+	}
+	var left []config.Change
+	for _, i := range []int{0, 7, most - 1, most + 1} { // the last one waits
+		left = append(left, nameless(cfg.RootNamespace, fmt.Sprintf("host-%d", i), 1+i))
+	}
+	for _, o := range left {
+		s, _ = r.Apply([]config.Change{{Key: o.Key}})
+	}
+	if waited := fmt.Sprintf("host-%d.example.com", most); !madeUp(s)[waited].IsValid() {
+		t.Fatalf("%s has no address, though others left", waited)
+	}
+	for _, o := range left {
+		s, _ = r.Apply([]config.Change{o})
+	}
+	if now := madeUp(s); !maps.Equal(now, want) {
+		for host, at := range want {
+			if now[host] != at {
+				t.Fatalf("%s has the address %s, and %s when all came in their order", host, now[host], at)
+			}
+		}
 	}
 }
