@@ -39,10 +39,10 @@ func (n Name) Resource() string {
 func (n Name) Validate() error {
 	if n.Defaults != nil {
 		if n.Host != Everything || len(n.Addresses)+len(n.Aliases)+len(n.Namespace) > 0 {
-			return fmt.Errorf("name %q: rest: only %q says what becomes of other names, and has no addresses or aliases", n.Host, Everything)
+			return fmt.Errorf("name %q: defaults: only %q says what becomes of other names, and has no addresses or aliases", n.Host, Everything)
 		}
 		if err := n.Defaults.validate(); err != nil {
-			return fmt.Errorf("name %q: rest: %w", n.Host, err)
+			return fmt.Errorf("name %q: defaults: %w", n.Host, err)
 		}
 		return nil
 	}

@@ -59,15 +59,15 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"a backslash", `character '\\'`, text(1, `a\.b.test`)},
 		{"an empty alias", "aliases[0]", append(text(1, "x.test"), text(4, "")...)},
 		{"a number as host", "wire type 0", []byte{1 << 3, 7}},
-		{"a rest of one host", `only "*"`, Name{Host: "x.test", Defaults: &Defaults{}}.Marshal()},
+		{"defaults of one host", `only "*"`, Name{Host: "x.test", Defaults: &Defaults{}}.Marshal()},
 		{"a path as namespace", "must be the name of one", Name{Host: "x.test", Namespace: "a/b"}.Marshal()},
-		{"a rest of a namespace", `only "*"`, Name{Host: Everything, Namespace: "shop", Defaults: &Defaults{}}.Marshal()},
-		{"a rest with addresses", `only "*"`, Name{Host: Everything, Addresses: []netip.Addr{netip.IPv6Loopback()}, Defaults: &Defaults{}}.Marshal()},
+		{"defaults of a namespace", `only "*"`, Name{Host: Everything, Namespace: "shop", Defaults: &Defaults{}}.Marshal()},
+		{"defaults with addresses", `only "*"`, Name{Host: Everything, Addresses: []netip.Addr{netip.IPv6Loopback()}, Defaults: &Defaults{}}.Marshal()},
 		{"a pattern as local", "local[0]", Name{Host: Everything, Defaults: &Defaults{Local: []string{"*.test"}}}.Marshal()},
 		{"a negative rate", "rate -1", Name{Host: Everything, Defaults: &Defaults{OddRate: -1}}.Marshal()},
 		{"forward to nobody", "names no resolver", Name{Host: Everything, Defaults: &Defaults{Forward: []Forward{{Domain: "x.test"}}}}.Marshal()},
-		{"a rest cut short", "rest", append(text(1, "*"), 5<<3|2, 1, 0x0a)},
-		{"a rest of another type", "wire type 0", []byte{5 << 3, 7}},
+		{"defaults cut short", "defaults", append(text(1, "*"), 5<<3|2, 1, 0x0a)},
+		{"defaults of another type", "wire type 0", []byte{5 << 3, 7}},
 	} {
 		if _, err := Unmarshal(c.in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)

@@ -87,7 +87,7 @@ func (n *Name) set(field protowire.Number, kind protowire.Type, value []byte) er
 		inner, _ := protowire.ConsumeBytes(value)
 		n.Defaults = &Defaults{}
 		if err := n.Defaults.unmarshal(inner); err != nil {
-			return fmt.Errorf("name %q: rest: %w", n.Host, err)
+			return fmt.Errorf("name %q: defaults: %w", n.Host, err)
 		}
 		return nil
 	}
