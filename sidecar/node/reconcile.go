@@ -257,7 +257,13 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.network, err = link(p.path("networks"), s.local); err != nil {
 		return err
 	}
-	// The rules come first: until there is somebody at their end, nothing leaves.
+	ready, uncertified := p.cfg.Certificates.Keep(s.remote.Identity) // it is asked for while the rules are written
+	defer func() {
+		if err != nil && uncertified == nil {
+			p.cfg.Certificates.Drop(s.remote.Identity)
+		}
+	}()
+	// The rules come first of what is seen in the pod, whatever lacks: until there is somebody at their end, nothing leaves.
 	if err := inside(s.network, func() (err error) {
 		if s.addresses, err = ownAddresses(); err != nil {
 			return err
@@ -277,11 +283,10 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if _, err = link(p.path("networks"), s.local); err != nil { // the holder may have let it out meanwhile, and removed that
 		return err
 	}
-	if s.ready, err = p.cfg.Certificates.Keep(s.remote.Identity); err != nil {
-		return fmt.Errorf("certificate: %w", err)
+	if s.ready = ready; uncertified != nil {
+		return fmt.Errorf("certificate: %w", uncertified)
 	}
 	if s.names, s.endNames, err = p.openNames(s.local.Namespace, s.network, s.ipv6); err != nil {
-		p.cfg.Certificates.Drop(s.remote.Identity)
 		return fmt.Errorf("DNS: %w", err)
 	}
 	s.ended = make(chan struct{})

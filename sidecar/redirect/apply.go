@@ -73,14 +73,12 @@ func CleanText(ctx context.Context, k Kernel, f Family) (string, error) {
 	return diff(parseSaved(text), nil), nil
 }
 
-// HoldsOurs tells whether the kernel has rules of ours in any family.
-func HoldsOurs(ctx context.Context, k Kernel) bool {
-	return holdsOurs(ctx, k, IPv4) || holdsOurs(ctx, k, IPv6)
-}
+// AreOurs tells whether there are rules of ours in iptables-save's output.
+func AreOurs(saved string) bool { return !parseSaved(saved).empty() }
 
 func holdsOurs(ctx context.Context, k Kernel, f Family) bool {
 	text, err := k.Save(ctx, f)
-	return err == nil && !parseSaved(text).empty()
+	return err == nil && AreOurs(text)
 }
 
 // applyFamily adds what the rules lean on, then the rules; and takes away in the opposite order.

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,23 +20,36 @@ import (
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
-// Backend is one set of iptables programs. It is a [redirect.Kernel].
+// Backend is one set of iptables programs, for one run. It is a [redirect.Kernel].
 type Backend struct {
-	mode   string // nf_tables or legacy
-	suffix string // of the programs: "", "-nft" or "-legacy"
+	programs
 	wait   time.Duration
+	looked map[redirect.Family]string // what Choose saw, until somebody asks for it
 	netlinkLinks
 }
 
 var _ redirect.Kernel = (*Backend)(nil)
 
+// programs is one kind of iptables as it is installed.
+type programs struct {
+	mode   string // nf_tables or legacy
+	suffix string // of the programs: "", "-nft" or "-legacy"
+}
+
 // Mode is nf_tables or legacy.
-func (b *Backend) Mode() string { return b.mode }
+func (p programs) Mode() string { return p.mode }
 
 // Backends lists the installed sets of iptables programs, the system's choice first, each kind once. wait bounds the time
 // for which each call waits for the xtables lock; whole seconds count, at least one.
-func Backends(ctx context.Context, wait time.Duration) ([]*Backend, error) {
-	var found []*Backend
+func Backends(ctx context.Context, wait time.Duration) (found []*Backend, err error) {
+	all, err := once(&installed, os.Getenv("PATH"), func() ([]programs, error) { return findPrograms(ctx) })
+	for _, p := range all {
+		found = append(found, &Backend{programs: p, wait: wait, looked: map[redirect.Family]string{}})
+	}
+	return found, err
+}
+
+func findPrograms(ctx context.Context) (found []programs, err error) {
 	for _, suffix := range []string{"", "-nft", "-legacy"} {
 		out, err := run(ctx, "", "iptables"+suffix, "--version")
 		if errors.Is(err, exec.ErrNotFound) {
@@ -43,16 +58,12 @@ func Backends(ctx context.Context, wait time.Duration) ([]*Backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		mode := "legacy"
+		mode := legacy
 		if strings.Contains(out, "nf_tables") {
 			mode = "nf_tables"
 		}
-		known := false
-		for _, b := range found {
-			known = known || b.mode == mode
-		}
-		if !known {
-			found = append(found, &Backend{mode: mode, suffix: suffix, wait: wait})
+		if !slices.ContainsFunc(found, func(p programs) bool { return p.mode == mode }) {
+			found = append(found, programs{mode, suffix})
 		}
 	}
 	if len(found) == 0 {
@@ -61,16 +72,34 @@ func Backends(ctx context.Context, wait time.Duration) ([]*Backend, error) {
 	return found, nil
 }
 
+// legacy is the mode of what writes to the kernel's x_tables.
+const legacy = "legacy"
+
+// A process that takes many pods in asks what is installed, and whether the kernel takes it, once.
+var installed, working sync.Map // by PATH, and by PATH and programs
+
+// once gives what get gave for a key; an error is not kept.
+func once[T any](kept *sync.Map, key any, get func() (T, error)) (T, error) {
+	if was, ok := kept.Load(key); ok {
+		return was.(T), nil
+	}
+	got, err := get()
+	if err == nil {
+		kept.Store(key, got)
+	}
+	return got, err
+}
+
 // Choose picks the backend to write to: the one that holds our rules already, else the first that this kernel supports.
 func Choose(ctx context.Context, backends []*Backend, log *slog.Logger) (*Backend, error) {
 	for _, b := range backends {
-		if redirect.HoldsOurs(ctx, b) {
+		if b.holdsOurs(ctx) {
 			return b, nil
 		}
 	}
 	var errs []error
 	for _, b := range backends {
-		err := b.works()
+		_, err := once(&working, [2]string{os.Getenv("PATH"), b.suffix}, func() (bool, error) { return true, b.works() })
 		if err == nil {
 			return b, nil
 		}
@@ -78,6 +107,20 @@ func Choose(ctx context.Context, backends []*Backend, log *slog.Logger) (*Backen
 		errs = append(errs, fmt.Errorf("%s: %w", b.mode, err))
 	}
 	return nil, fmt.Errorf("no iptables works here (is NET_ADMIN granted?): %w", errors.Join(errs...))
+}
+
+// holdsOurs tells whether there are rules of ours, and keeps what it saw for who writes.
+func (b *Backend) holdsOurs(ctx context.Context) bool {
+	for _, f := range redirect.Families {
+		text, err := b.Save(ctx, f)
+		if err != nil {
+			continue
+		}
+		if b.looked[f] = text; redirect.AreOurs(text) {
+			return true
+		}
+	}
+	return false
 }
 
 // works says why this kernel does not take the backend's rules, if so. Rules are written by the restore programs, since
@@ -102,7 +145,24 @@ func (b *Backend) works() error {
 
 // Save implements [redirect.Kernel]. It lists tables that exist and creates none.
 func (b *Backend) Save(ctx context.Context, f redirect.Family) (string, error) {
+	if text, ok := b.looked[f]; ok {
+		delete(b.looked, f)
+		return text, nil
+	}
+	if b.mode == legacy && noTables(f) {
+		return "", nil
+	}
 	return run(ctx, "", b.program(f, "-save"))
+}
+
+// noTables says whether x_tables have nothing in the network namespace of the calling thread: what iptables-legacy-save looks at, too.
+func noTables(f redirect.Family) bool {
+	file := "/proc/thread-self/net/ip_tables_names"
+	if f == redirect.IPv6 {
+		file = "/proc/thread-self/net/ip6_tables_names"
+	}
+	names, err := os.ReadFile(file)
+	return errors.Is(err, os.ErrNotExist) || err == nil && len(names) == 0
 }
 
 // Restore implements [redirect.Kernel].
@@ -111,11 +171,11 @@ func (b *Backend) Restore(ctx context.Context, f redirect.Family, text string) e
 	return err
 }
 
-func (b *Backend) program(f redirect.Family, action string) string {
+func (p programs) program(f redirect.Family, action string) string {
 	if f == redirect.IPv6 {
-		return "ip6tables" + b.suffix + action
+		return "ip6tables" + p.suffix + action
 	}
-	return "iptables" + b.suffix + action
+	return "iptables" + p.suffix + action
 }
 
 func (b *Backend) seconds() string { return strconv.Itoa(max(1, int(b.wait/time.Second))) }
