@@ -142,8 +142,11 @@ func (o *openEnds) keeps(t *testing.T) {
 		}
 		defer func() { _ = conn.Close() }()
 		k := &talk{conn: conn, in: bufio.NewReader(conn)}
-		if err := k.ask("talks.open.test", "nobody/allows", false); err == nil || err.Error() != "403 Forbidden" {
-			return fmt.Errorf("what no rule allows is answered %v", err)
+		switch err := k.ask("talks.open.test", "nobody/allows", false); {
+		case err == nil:
+			return errors.New("what no rule allows is answered")
+		case err.Error() != "403 Forbidden":
+			return err
 		}
 		return nil
 	}); err != nil {
