@@ -30,7 +30,7 @@ import (
 
 // TestWhatIsTold: a real Envoy tells of requests that may be long, when they come or when their answers begin, as what they came; of no others, and of no body.
 func TestWhatIsTold(t *testing.T) {
-	address, told := telling(t)
+	address, told, _ := telling(t)
 	const atRequest, atAnswer = "request", "answer"
 	for _, c := range []struct {
 		method, body, path string
@@ -54,9 +54,7 @@ func TestWhatIsTold(t *testing.T) {
 	} {
 		for _, version := range []int{1, 2} {
 			told.take()
-			client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{Protocols: onlyHTTP(version), DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", address)
-			}}}
+			client := clientOf(address, version)
 			var body io.Reader
 			switch c.body {
 			case "":
@@ -89,6 +87,45 @@ func TestWhatIsTold(t *testing.T) {
 	}
 }
 
+// TestUntoldDoesNotGoOn: what nobody takes note of is answered by Envoy, before any of it has gone on; what is not told of needs nobody.
+func TestUntoldDoesNotGoOn(t *testing.T) {
+	address, _, stop := telling(t)
+	stop()
+	for _, c := range []struct {
+		method, body, path string
+		status             int
+	}{
+		{"GET", "", "/short", http.StatusOK},
+		{"GET", "", "/long", http.StatusServiceUnavailable},
+		{"POST", "unsaid", "/short", http.StatusServiceUnavailable},
+		{"GET", "unsaid", "/short", http.StatusServiceUnavailable},
+	} {
+		for _, version := range []int{1, 2} {
+			req, err := http.NewRequestWithContext(t.Context(), c.method, "http://host.test"+c.path, io.MultiReader(strings.NewReader(c.body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.body == "" {
+				req.Body = nil
+			}
+			resp, err := clientOf(address, version).Do(req)
+			if err != nil {
+				t.Fatalf("%s %s: %v", c.method, c.path, err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != c.status {
+				t.Errorf("HTTP/%d, %s %s with a body of %d bytes: %d, %v, want %d", version, c.method, c.path, len(c.body), resp.StatusCode, err, c.status)
+			}
+			_ = resp.Body.Close()
+		}
+	}
+}
+
+func clientOf(address string, version int) *http.Client {
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{Protocols: onlyHTTP(version), DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", address)
+	}}}
+}
+
 func onlyHTTP(version int) *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(version == 1)
@@ -96,8 +133,8 @@ func onlyHTTP(version int) *http.Protocols {
 	return p
 }
 
-// telling runs an Envoy whose filters tell, with a route that makes another of each request, and what it tells.
-func telling(t *testing.T) (address string, told *notesOfRequests) {
+// telling runs an Envoy whose filters tell, with a route that makes another of each request, and what it tells; stop ends who takes note.
+func telling(t *testing.T) (address string, told *notesOfRequests, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	address, told = filepath.Join(dir, "envoy"), &notesOfRequests{}
@@ -140,7 +177,7 @@ func telling(t *testing.T) (address string, told *notesOfRequests) {
 			ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{}},
 		})},
 	}}, address)
-	return address, told
+	return address, told, agent.Stop
 }
 
 // answerAs answers as a path says.
