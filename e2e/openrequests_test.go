@@ -127,6 +127,33 @@ func (o *openEnds) upload(t *testing.T, who, method, path string) *talk {
 	return k
 }
 
+// keeps waits until the gateway keeps policies: what was under way when the first one came goes on.
+func (o *openEnds) keeps(t *testing.T) {
+	t.Helper()
+	c := o.callers["app"]
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		addr, err := c.resolve(o.ctx, "talks.open.test")
+		if err != nil {
+			return err
+		}
+		conn, err := c.host.DialContext(o.ctx, "tcp", netip.AddrPortFrom(addr, echoesHTTP).String())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		k := &talk{conn: conn, in: bufio.NewReader(conn)}
+		switch err := k.ask("talks.open.test", "nobody/allows", false); {
+		case err == nil:
+			return errors.New("what no rule allows is answered")
+		case err.Error() != "403 Forbidden":
+			return err
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // requests: answers, uploads, and calls that share their connections, end each by itself when an edit denies them.
 func (o *openEnds) requests(t *testing.T) {
 	o.serveHTTP2(t)
@@ -135,6 +162,7 @@ func (o *openEnds) requests(t *testing.T) {
 		o.write(t, "  rules: [{hosts: [talks.open.test, calls.open.test], paths: ["+paths+"], action: Allow, name: talks}, {hosts: ['*.open.test'], ports: [9596, 9597], action: Allow, name: others}]\n")
 	}
 	allow("'/in/*', /stays, /upload/stays")
+	o.keeps(t)
 	app, shop := o.calls(t, "app"), o.calls(t, "shop")
 	gone := []*talk{
 		o.open(t, "app", "http", "talks.open.test/in/one"), o.open(t, "app", "http", "talks.open.test/in/two"), o.open(t, "app", "ws", "talks.open.test/in/ws"),

@@ -206,7 +206,7 @@ func Keep(table *routev3.RouteConfiguration, which Kept) {
 		filters = append(filters, FilterOwn)
 	}
 	if which.Told && (which.Root || which.Own || which.Authz) {
-		filters = append(filters, filterUnderWay, filterSends, filterBody, filterAnswered)
+		filters = append(filters, filterUnderWay, filterTells)
 	}
 	if which.Ends {
 		filters = append(filters, filterEnds, filterEndsHeader)

@@ -203,7 +203,7 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 		o.governed(out.Entries)
 		return o, steps, err
 	}
-	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true}
+	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true, Ends: true}
 	_, gateway := e.class(class, translate.GatewayPoliced(e.snapshot.AuthorizingExit(o.Gateway), nil), "")
 	arrives := out.Upstream.Arrives(gatewayAddress, pod)
 	arrives.At = x.At
@@ -240,7 +240,7 @@ func (o *observed) governed(entries []interpret.Entry) {
 // forwarded follows what a program asks of the forward proxy: a request to it, or a CONNECT with the bytes behind.
 func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
 	listens := netip.MustParseAddrPort("127.0.0.1:3128")
-	_, up := e.node(translate.Node{ID: "router~127.0.0.1~up." + x.from.Namespace + "~n", Namespace: x.from.Namespace, Forward: listens.String(), OnDemand: true}, "")
+	_, up := e.node(translate.Node{ID: "router~127.0.0.1~up." + x.from.Namespace + "~n", Namespace: x.from.Namespace, Forward: listens.String(), OnDemand: true, Ends: true}, "")
 	said := x.bytes()
 	if said.Request == nil {
 		inside := said

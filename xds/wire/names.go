@@ -236,7 +236,7 @@ const (
 	StateOutside  = "sallyport.outside"   // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOutByPolicy
 	StateSpoken   = "sallyport.spoken"    // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"    // the namespace whose registration the client means
-	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH", with "-" for nothing
+	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH#MILLISECONDS", the last of those alone that have come whole
 	StateEnds     = "sallyport.ends"      // how long a request may go on, in milliseconds, by the rules that let it through
 	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there

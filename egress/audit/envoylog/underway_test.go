@@ -16,6 +16,8 @@ func TestUnderWay(t *testing.T) {
 		"POST bank a.test:8080 /x/y?key=1":   {Authority: "a.test:8080", Method: "POST", Path: "/x/y", Subset: "bank"},
 		"GET - a.test /a b":                  {Authority: "a.test", Method: "GET", Path: "/a%20b"},
 		"GET - a.test /\u00fc/%2F":           {Authority: "a.test", Method: "GET", Path: "/%C3%BC/%2F"},
+		"GET  a.test /x#12":                  {Authority: "a.test", Method: "GET", Path: "/x"}, // has come whole
+		"GET  a.test /x#":                    {Authority: "a.test", Method: "GET", Path: "/x"},
 		"GET - [2001:db8::1]:80 /x#fragment": {Authority: "[2001:db8::1]:80", Method: "GET", Path: "/x"},
 	} {
 		want.Kind, want.Peer, want.From = "http", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7"

@@ -114,6 +114,8 @@ func (s *scope) value(command, argument string) (string, bool) {
 		return s.sni, s.sni != ""
 	case "REQ":
 		return s.headerOf(argument)
+	case "REQUEST_DURATION":
+		return "0", true // of a request that has come whole, as all here
 	case "FILTER_STATE":
 		key, ok := strings.CutSuffix(argument, ":PLAIN")
 		if !ok {

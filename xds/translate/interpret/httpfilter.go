@@ -12,6 +12,7 @@ import (
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	dfpfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
 	extauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	bridgev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_http1_reverse_bridge/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
@@ -127,6 +128,8 @@ func (r *stream) configured(name string, m proto.Message) {
 		for _, said := range m.Metadata {
 			r.metadata[said.MetadataNamespace] = textsOf(said.Value)
 		}
+	case *extprocv3.ExternalProcessor: // is told of a request that goes on
+		r.step("tells %s", m.GrpcService.GetEnvoyGrpc().GetClusterName())
 	case *headersv3.HeaderMutation:
 	case *sessionv3.StatefulSession, *sessionv3.StatefulSessionPerRoute: // of equal endpoints, which is taken
 	case *corsv3.Cors:
@@ -277,8 +280,9 @@ func (r *stream) unbridge() {
 
 // matched runs a filter with a matcher, which may leave it out, or say what it is.
 func (r *stream) matched(name string, m *matchingv3.ExtensionWithMatcher) {
-	action := r.onMatch(m.XdsMatcher)
+	action, waits := r.onRequest(m.XdsMatcher)
 	switch {
+	case waits: // for the answer, before which it does nothing
 	case action == nil:
 		r.packed(name, m.ExtensionConfig.TypedConfig)
 	case action.MessageIs(&skipv3.SkipFilter{}):

@@ -69,6 +69,24 @@ func TestDiscoveredRules(t *testing.T) {
 	}
 }
 
+// TestMatchersThatWait: what asks about the answer does nothing before there is one, whatever it would do then; lines before it count.
+func TestMatchersThatWait(t *testing.T) {
+	refuses := does(&compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "rbac", TypedConfig: packed(&httprbacv3.RBAC{Matcher: &cncfmatcherv3.Matcher{OnNoMatch: ruled("no", rbacv3.RBAC_DENY)}})}})
+	long := extended(&matcherv3.HttpResponseHeaderMatchInput{HeaderName: "content-length"})
+	m := &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "composite", TypedConfig: packed(&compositev3.Composite{})},
+		XdsMatcher: inTree(headerInput("who"), false, map[string]*cncfmatcherv3.Matcher_OnMatch{"nobody": refuses}, &cncfmatcherv3.Matcher_OnMatch{
+			OnMatch: &cncfmatcherv3.Matcher_OnMatch_Matcher{Matcher: inTree(long, false, map[string]*cncfmatcherv3.Matcher_OnMatch{"9": refuses}, refuses)},
+		}),
+	}
+	p := filtered(t, &hcmv3.HttpFilter{Name: "waits", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(m)}})
+	for who, status := range map[string]uint32{"nobody": 409, "somebody": 200} {
+		if out := request(t, p, &Request{Method: "GET", Authority: "a.test", Path: "/", Headers: map[string]string{"who": who}}); out.Response.Status != status {
+			t.Errorf("%s: %d, want %d", who, out.Response.Status, status)
+		}
+	}
+}
+
 // TestMissingFilter: a filter that is not there yet answers 500; one of a type that was not asked for is no filter.
 func TestMissingFilter(t *testing.T) {
 	f := &hcmv3.HttpFilter{Name: "f", ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: byECDS(&httprbacv3.RBAC{})}}

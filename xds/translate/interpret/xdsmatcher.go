@@ -18,6 +18,21 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
+// awaitsAnswer ends a look at a matcher that asks about the answer before there is one.
+type awaitsAnswer struct{}
+
+// onRequest is onMatch as long as there is no answer. It waits for that where a matcher asks about it.
+func (s *scope) onRequest(m *cncfmatcherv3.Matcher) (action *anypb.Any, waits bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, waits = r.(awaitsAnswer); !waits {
+				panic(r)
+			}
+		}
+	}()
+	return s.onMatch(m), false
+}
+
 // onMatch is the action that a matcher tree leads to; nil for none. What matches and leads to a matcher within that does not is
 // as what does not match.
 func (s *scope) onMatch(m *cncfmatcherv3.Matcher) *anypb.Any {
@@ -182,6 +197,8 @@ func (s *scope) inputOf(in proto.Message) (string, bool) {
 			return "", false
 		}
 		return s.request.header(m.HeaderName)
+	case *matcherv3.HttpResponseHeaderMatchInput:
+		panic(awaitsAnswer{})
 	case *networkv3.FilterStateInput:
 		v, ok := s.state[m.Key]
 		return v.text, ok
