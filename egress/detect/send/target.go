@@ -44,7 +44,7 @@ const tries = 4
 // Kinds of targets, and the schemes that their URLs may have.
 var kinds = map[string][]string{
 	"webhook": {"https", "http"}, "slack": {"https", "http"}, "alertmanager": {"https", "http"}, "otlp": {"https", "http"}, "syslog": {"tls", "tcp", "udp"},
-	"ocsf": {"https", "http"}, "splunk": {"https", "http"},
+	"ocsf": {"https", "http"}, "splunk": {"https", "http"}, "kafka": {"tls", "tcp"},
 }
 
 // Kinds are their names.
