@@ -42,7 +42,8 @@ func NewRecords(target string, o Options) (*Records, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Records{to: t, unfit: func() uint64 { return 0 }, close: func() {}}
+	t.keeps = true
+	r := &Records{to: t, unfit: func() uint64 { return 0 }, close: t.closeIdle}
 	switch t.kind {
 	case "splunk":
 		c, err := newEventCollector(t)

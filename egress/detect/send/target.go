@@ -101,6 +101,8 @@ func newTo(target string, known []string, o Options) (*to, error) {
 type to struct {
 	kind, file string
 	options    Options
+	keeps      bool  // connections, for the next message
+	kept       *kept // nil where there is none
 }
 
 // Name implements Sink: the kind, and the file, which tells sinks of one kind apart.
