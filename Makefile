@@ -92,11 +92,13 @@ test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
 	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$')
 
 .PHONY: test-long
-test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table.
+test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table; Kafka's own broker.
 	@e2e/tools/spark
 	@e2e/tools/icebergspark
+	@e2e/tools/kafka
 	go test -timeout 20m -count=1 -v -run TestAnotherEngine ./egress/audit/lake
 	cd cmd/sallyport-iceberg && go test -timeout 20m -count=1 -v -run TestSpark ./table
+	go test -timeout 20m -count=1 -v -run 'TestKafkasOwnBroker|TestKafkaTakesAll' ./egress/detect/send ./cmd/sallyport
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.

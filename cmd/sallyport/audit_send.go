@@ -28,7 +28,7 @@ type sendFlags struct {
 }
 
 func (f *sendFlags) add(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.to, "send-records", nil, "KIND=FILE: where records go as OCSF events; KIND is ocsf (JSON by HTTPS), splunk (its HTTP Event Collector), otlp or syslog, FILE holds the URL, and below it headers, a Name: value a line; repeat it")
+	fs.StringArrayVar(&f.to, "send-records", nil, "KIND=FILE: where records go as OCSF events; KIND is ocsf (JSON by HTTPS), splunk (its HTTP Event Collector), otlp, syslog or kafka, FILE holds the URL, and below it headers, or settings of kafka, a Name: value a line; repeat it")
 	fs.StringVar(&f.ca, "send-records-ca", "", "file with roots that --send-records trusts beside the system's")
 	fs.DurationVar(&f.settle, "send-records-settle", 5*time.Minute, "how long a receiver that acknowledges later (splunk) may take, before all that it has not acknowledged is sent again")
 }
@@ -76,8 +76,9 @@ func (f *sendFlags) beside(o *server.Options, registry *prometheus.Registry) (au
 		g, ctx := errgroup.WithContext(ctx)
 		for _, r := range all {
 			id := sha256.Sum256([]byte(r.Name()))
+			defer r.Close()
 			to, err := sink.New(sink.Options{
-				Name: r.Name(), Store: s, Send: r.Send, Settle: r.Settle, Waits: r.Waits, State: filepath.Join(dir, "sent-"+hex.EncodeToString(id[:6])+".json"), Logger: log, Metrics: metrics,
+				Name: r.Name(), Store: s, Send: r.Send, Settle: r.Settle, Waits: r.Waits, Unfit: r.Unfit, State: filepath.Join(dir, "sent-"+hex.EncodeToString(id[:6])+".json"), Logger: log, Metrics: metrics,
 			})
 			if err != nil {
 				return err

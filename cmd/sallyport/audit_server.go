@@ -40,6 +40,7 @@ either answers all questions while the other one is away.`,
 		Example: `  sallyport audit server --data /var/lib/sallyport
   sallyport audit server --data /var/lib/sallyport --retention 90d --console-addr ''
   sallyport audit server --detect-send slack=/etc/sallyport/slack-url --detect-send alertmanager=/etc/sallyport/alertmanager-url
+  sallyport audit server --send-records kafka=/etc/sallyport/kafka --send-records splunk=/etc/sallyport/splunk-url
   sallyport audit server --lake 's3://logs/egress?endpoint=https://s3.example.com' --lake-cluster prod-1 --lake-credentials /etc/sallyport/s3
   sallyport audit server --tls-addr :15016 --ca-address sallyport.istio-system.svc:15012 \
     --ca-root /var/run/secrets/istio/root-cert.pem --token /var/run/secrets/tokens/istio-token

@@ -60,7 +60,7 @@ func target(tool string) string {
 	switch tool {
 	case "envoy", "axe", "iceberg":
 		return "tools"
-	case "spark", "icebergspark":
+	case "spark", "icebergspark", "kafka":
 		return "test-long"
 	}
 	return "cluster-tools"

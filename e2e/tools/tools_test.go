@@ -21,7 +21,7 @@ func TestModulesArePinnedAlike(t *testing.T) {
 }
 
 func TestScriptsParse(t *testing.T) {
-	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "golangci-lint", "lib.sh"} {
+	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "kafka", "golangci-lint", "lib.sh"} {
 		if out, err := exec.Command("bash", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", script, err, out)
 		}

@@ -115,7 +115,13 @@ func (r *Record) Bound() {
 	for i := range parts {
 		r.cut(&parts[i], parts[i].most, was)
 	}
-	r.cutLongest(parts)
+	r.cutLongest(parts, maxTexts)
+}
+
+// Shorten cuts the longest texts, as Bound does, until all of them take at most so many bytes of JSON. Proxy, Class and Flags count, and are not cut.
+func (r *Record) Shorten(most int) {
+	var room [maxParts]part
+	r.cutLongest(r.parts(&room), most)
 }
 
 // Texts is how many bytes of text a record holds.
@@ -131,8 +137,8 @@ func (r *Record) Texts() int {
 	return n
 }
 
-// cutLongest cuts the longest text until all of them fit.
-func (r *Record) cutLongest(parts []part) {
+// cutLongest cuts the longest text until all of them take at most so many bytes of JSON.
+func (r *Record) cutLongest(parts []part, most int) {
 	fixed := sizeOf(r.Proxy) + sizeOf(string(r.Class))
 	for _, f := range r.Flags {
 		fixed += sizeOf(f)
@@ -143,7 +149,7 @@ func (r *Record) cutLongest(parts []part) {
 			total += sizeOf(*parts[i].text)
 		}
 		longest := slices.MaxFunc(parts, func(a, b part) int { return cmp.Compare(sizeOf(*a.text), sizeOf(*b.text)) })
-		if total <= maxTexts || *longest.text == "" {
+		if total <= most || *longest.text == "" {
 			return
 		}
 		r.cut(&longest, len(*longest.text)*3/4, nil)

@@ -124,3 +124,13 @@ func BenchmarkBound(b *testing.B) {
 		r.Bound()
 	}
 }
+
+// TestShorten: the longest texts are cut, and said to be, until all fit; the record that it is a copy of keeps its own.
+func TestShorten(t *testing.T) {
+	r := Record{Proxy: "p", Class: HTTP, Host: "a.test", URLPath: "/" + strings.Repeat("x", 3000), Cut: make([]string, 0, 4)}
+	short := r
+	short.Shorten(500)
+	if n := short.Texts(); n > 500 || short.Host != r.Host || !slices.Equal(short.Cut, []string{"urlPath"}) || !strings.HasSuffix(short.URLPath, "…") || len(r.URLPath) != 3001 {
+		t.Errorf("%d bytes: %+v", n, short)
+	}
+}

@@ -34,6 +34,8 @@ type Options struct {
 	// Settle, if set, is nil when the receiver has taken all that Send was given since it was called last: the mark waits for it. Waits says whether it would have to wait.
 	Settle func(context.Context) error
 	Waits  func() bool
+	// Unfit, if set, is how many records the receiver was told of as missing since it was called last, since they are larger than what it takes.
+	Unfit func() uint64
 
 	Batch   int           // records that are sent at once; default 500
 	Every   time.Duration // how often it looks for what came in; default 1 s
@@ -67,6 +69,9 @@ func New(o Options) (*Sink, error) {
 	}
 	if o.Settle == nil {
 		o.Settle, o.Waits = func(context.Context) error { return nil }, func() bool { return false }
+	}
+	if o.Unfit == nil {
+		o.Unfit = func() uint64 { return 0 }
 	}
 	s := &Sink{Options: o}
 	data, err := os.ReadFile(o.State)
@@ -158,7 +163,9 @@ func (s *Sink) settle(ctx context.Context, to time.Time, sent int64) error {
 		if err := s.save(); err != nil {
 			return err
 		}
-		s.Metrics.sent.WithLabelValues(s.kind()).Add(float64(sent))
+		unfit := min(int64(s.Unfit()), sent) // the tries that failed count, too
+		s.Metrics.sent.WithLabelValues(s.kind()).Add(float64(sent - unfit))
+		s.Metrics.missed.WithLabelValues(s.kind()).Add(float64(unfit))
 	}
 	s.Store.Release(s.Name, to)
 	return nil
@@ -231,7 +238,7 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		sent:     counter("records_total", "Records that a receiver took, by its kind."),
 		failures: counter("failures_total", "Tries that failed."),
-		missed:   counter("missed_records_total", "Records that were deleted for their age before they were sent."),
+		missed:   counter("missed_records_total", "Records that the receiver was told of as missing: deleted for their age before they were sent, or larger than what it takes."),
 	}
 }
 

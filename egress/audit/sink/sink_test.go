@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -205,6 +206,28 @@ func TestGap(t *testing.T) {
 	}
 	if len(got) != 6 || got[0].Class != record.Gap || got[0].Count != 30 || got[5].Epoch != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnfit: what a receiver was told of as missing counts as that, and not as taken.
+func TestUnfit(t *testing.T) {
+	s := open(t, t.TempDir(), store.Options{})
+	unfit := uint64(3)
+	k, err := New(Options{Name: name, Store: s, State: filepath.Join(t.TempDir(), "mark"), Send: func(context.Context, []record.Record) error { return nil }, Unfit: func() uint64 {
+		defer func() { unfit = 0 }()
+		return unfit
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Store(t.Context(), records(1, 0, 30)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sent, missed := testutil.ToFloat64(k.Metrics.sent), testutil.ToFloat64(k.Metrics.missed); sent != 27 || missed != 3 {
+		t.Errorf("%v were taken, %v missed", sent, missed)
 	}
 }
 

@@ -3,6 +3,7 @@ package send
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,20 +16,51 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// client makes a client that stays where it is sent.
+// kept is a client whose connections are there for the next message, too.
+type kept struct {
+	*http.Client
+	roots *x509.CertPool
+	since time.Time
+}
+
+// How long connections are kept: without a message, and at all, since behind a name there may be others by then.
+const (
+	idleFor = 10 * time.Second
+	keptFor = 5 * time.Minute
+)
+
+// client gives a client that stays where it is sent. Receivers of records keep it, as long as the same roots are trusted; findings are sent now and then, and each
+// time by a connection of its own.
 func (t *to) client() (*http.Client, error) {
 	config, err := t.tls()
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{
+	now := t.options.Now()
+	if t.kept != nil && t.kept.roots.Equal(config.RootCAs) && now.Sub(t.kept.since) < keptFor {
+		return t.kept.Client, nil
+	}
+	t.closeIdle()
+	client := &http.Client{
 		Timeout: t.options.Timeout,
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: !t.keeps, IdleConnTimeout: idleFor,
 			TLSHandshakeTimeout: t.options.Timeout, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	}
+	if t.keeps {
+		t.kept = &kept{client, config.RootCAs, now}
+	}
+	return client, nil
+}
+
+// closeIdle ends connections that were kept.
+func (t *to) closeIdle() {
+	if t.kept != nil {
+		t.kept.CloseIdleConnections()
+		t.kept = nil
+	}
 }
 
 // post sends JSON to the target's URL and what is below it, again where that may help.
@@ -58,11 +90,11 @@ const mostAnswer = 64 << 10
 
 // exchange sends JSON to a URL of the target, by a client and a request that are prepared, again where that may help, and gives the answer to what was taken.
 func (t *to) exchange(ctx context.Context, a *address, where *url.URL, raw []byte, prepare func(*http.Client, *http.Request)) (answer []byte, err error) {
-	client, err := t.client()
-	if err != nil {
-		return nil, err
-	}
 	err = t.again(ctx, func() error {
+		client, err := t.client()
+		if err != nil {
+			return backoff.Permanent(err)
+		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(raw))
 		if err != nil {
 			return backoff.Permanent(a.secretive(err))
@@ -75,6 +107,7 @@ func (t *to) exchange(ctx context.Context, a *address, where *url.URL, raw []byt
 		prepare(client, request)
 		response, err := client.Do(request)
 		if err != nil {
+			t.closeIdle() // its other end may be gone without a word
 			return a.secretive(err)
 		}
 		defer response.Body.Close()

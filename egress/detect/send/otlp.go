@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
@@ -33,7 +34,6 @@ func (o otlp) export(ctx context.Context, records []sdk.Record) (err error) {
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
 	exporter, err := otlploghttp.New(ctx, otlploghttp.WithEndpointURL(a.String()), otlploghttp.WithHeaders(a.headers), otlploghttp.WithHTTPClient(client),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{}))
 	if err != nil {
@@ -42,6 +42,9 @@ func (o otlp) export(ctx context.Context, records []sdk.Record) (err error) {
 	defer func() { err = errors.Join(err, exporter.Shutdown(context.WithoutCancel(ctx))) }()
 	return o.again(ctx, func() error {
 		if err := exporter.Export(ctx, records); err != nil {
+			if broken := (*url.Error)(nil); errors.As(err, &broken) { // no answer
+				o.closeIdle()
+			}
 			return a.secretive(err)
 		}
 		return nil

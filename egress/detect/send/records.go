@@ -18,29 +18,46 @@ import (
 )
 
 // RecordKinds are the kinds of receivers of records.
-var RecordKinds = []string{"ocsf", "splunk", "otlp", "syslog"}
+var RecordKinds = []string{"ocsf", "splunk", "otlp", "syslog", "kafka"}
 
 // Records is a receiver of records, each of which it gets as an OCSF event; metadata.uid tells copies apart.
 type Records struct {
 	*to
 	send  func(context.Context, []record.Record) error
-	later *eventCollector // of a receiver that may say later that it has taken what it was sent; nil of others
+	later later // of a receiver that may say later that it has taken what it was sent; nil of others
+	unfit func() uint64
+	close func()
+}
+
+// later is a receiver that may say later that it has taken what it was sent: settle is nil when it has taken all of it, and waits says whether it would wait.
+type later interface {
+	waits() bool
+	settle(context.Context) error
 }
 
 // NewRecords makes the receiver of KIND=FILE: ocsf takes a JSON array of events, splunk is Splunk's HTTP Event Collector (its URL ends in
-// services/collector/event), otlp takes log records whose body is the event, syslog messages by TLS or TCP.
+// services/collector/event), otlp takes log records whose body is the event, syslog messages by TLS or TCP, kafka is a topic.
 func NewRecords(target string, o Options) (*Records, error) {
 	t, err := newTo(target, RecordKinds, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Records{to: t}
+	t.keeps = true
+	r := &Records{to: t, unfit: func() uint64 { return 0 }, close: t.closeIdle}
 	switch t.kind {
 	case "splunk":
-		if r.later, err = newEventCollector(t); err != nil {
+		c, err := newEventCollector(t)
+		if err != nil {
 			return nil, err
 		}
-		r.send = r.later.send
+		r.send, r.later = c.send, c
+	case "kafka":
+		k, err := newKafkaTopic(t)
+		if err != nil {
+			return nil, err
+		}
+		r.send, r.later, r.close = k.send, k, k.close
+		r.unfit = func() uint64 { return k.unfit.Swap(0) }
 	case "otlp":
 		r.send = r.otlp
 	case "syslog":
@@ -71,6 +88,12 @@ func (r *Records) Settle(ctx context.Context) error {
 	}
 	return r.later.settle(ctx)
 }
+
+// Unfit is how many records were told as missing since it was called last, since they are larger than what the other side takes.
+func (r *Records) Unfit() uint64 { return r.unfit() }
+
+// Close ends connections. What was sent and not settled has to be sent again.
+func (r *Records) Close() { r.close() }
 
 func (r *Records) ocsf(ctx context.Context, records []record.Record) error {
 	events := make([]ocsf.Event, len(records))

@@ -11,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	collogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/protobuf/proto"
@@ -98,6 +100,51 @@ func TestRecordsByHTTP(t *testing.T) {
 		err := receiverOf(t, kind+"="+target(t, refusing.URL+"/"+secret), options()).Send(t.Context(), someRecords())
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s, refused: %v", kind, err)
+		}
+	}
+}
+
+// TestConnectionsAreKept: batches come by one connection, also where the other side has an error now and then, until it is old; and by a new one where the
+// other side ends it after each.
+func TestConnectionsAreKept(t *testing.T) {
+	for _, kind := range []string{"ocsf", "splunk", "otlp"} {
+		requests, connections := 0, map[string]bool{}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			connections[r.RemoteAddr] = true
+			if r.URL.Path == "/ends" {
+				w.Header().Set("Connection", "close")
+			}
+			if _, err := io.Copy(io.Discard, r.Body); err != nil || requests == 2 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}))
+		defer s.Close()
+		o, at := options(), now
+		o.Now = func() time.Time { return at }
+		file := target(t, s.URL+"/in")
+		r := receiverOf(t, kind+"="+file, o)
+		defer r.Close()
+		send := func(batches int) {
+			t.Helper()
+			for range batches {
+				if err := r.Send(t.Context(), someRecords()); err != nil {
+					t.Fatal(kind, err)
+				}
+			}
+		}
+		if send(5); requests != 6 || len(connections) != 1 {
+			t.Errorf("%s: %d requests by %d connections", kind, requests, len(connections))
+		}
+		at = at.Add(keptFor)
+		if send(3); len(connections) != 2 {
+			t.Errorf("%s, when it is old: %d connections", kind, len(connections))
+		}
+		if err := os.WriteFile(file, []byte(s.URL+"/ends\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if send(3); requests != 12 || len(connections) != 4 {
+			t.Errorf("%s, when it ends them: %d requests by %d connections", kind, requests, len(connections))
 		}
 	}
 }

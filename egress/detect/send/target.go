@@ -44,7 +44,7 @@ const tries = 4
 // Kinds of targets, and the schemes that their URLs may have.
 var kinds = map[string][]string{
 	"webhook": {"https", "http"}, "slack": {"https", "http"}, "alertmanager": {"https", "http"}, "otlp": {"https", "http"}, "syslog": {"tls", "tcp", "udp"},
-	"ocsf": {"https", "http"}, "splunk": {"https", "http"},
+	"ocsf": {"https", "http"}, "splunk": {"https", "http"}, "kafka": {"tls", "tcp"},
 }
 
 // Kinds are their names.
@@ -101,6 +101,8 @@ func newTo(target string, known []string, o Options) (*to, error) {
 type to struct {
 	kind, file string
 	options    Options
+	keeps      bool  // connections, for the next message
+	kept       *kept // nil where there is none
 }
 
 // Name implements Sink: the kind, and the file, which tells sinks of one kind apart.
