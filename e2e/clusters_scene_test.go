@@ -43,6 +43,10 @@ import (
 
 const systemNamespace = "istio-system"
 
+// clustersPatience is how long anything between clusters may take: who reads an API server that was away waits longer from one try to the next, and
+// one that came back, on a busy machine, does not answer all of them at once.
+const clustersPatience = 4 * time.Minute
+
 // member is one cluster of a mesh of several: a real API server, and a controller on a host of its own, which reads it and the others.
 type member struct {
 	*testing.T
@@ -183,7 +187,7 @@ func (c *member) ask(path string) (string, error) {
 // becomes waits until f is content.
 func (c *member) becomes(what string, f func() error) {
 	c.Helper()
-	if err := world.Within(c.ctx, time.Minute, f); err != nil {
+	if err := world.Within(c.ctx, clustersPatience, f); err != nil {
 		c.Fatalf("cluster %s: %s: %v", c.name, what, err)
 	}
 }
@@ -238,7 +242,7 @@ func (c *member) Token(ctx context.Context, ns, account, pod string) (string, er
 
 // TrustBundle reads what the control plane leaves in every namespace.
 func (c *member) TrustBundle(ctx context.Context) (bundle []byte, err error) {
-	err = world.Within(ctx, time.Minute, func() error {
+	err = world.Within(ctx, clustersPatience, func() error {
 		m, err := c.client().CoreV1().ConfigMaps("shop").Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -142,7 +142,7 @@ func (m *clusters) get(ctx context.Context, client *http.Client) (by, peer strin
 func (m *clusters) seen(t *testing.T) map[string]string {
 	t.Helper()
 	client, peers := m.client.Host().HTTPClient(), map[string]string{}
-	if err := world.Within(m.ctx, time.Minute, func() error {
+	if err := world.Within(m.ctx, clustersPatience, func() error {
 		by, peer, err := m.get(m.ctx, client)
 		if err != nil {
 			return err
@@ -161,15 +161,15 @@ func (m *clusters) seen(t *testing.T) map[string]string {
 func (m *clusters) only(t *testing.T, name string) {
 	t.Helper()
 	client, inARow := m.client.Host().HTTPClient(), 0
-	if err := world.Within(m.ctx, time.Minute, func() error {
+	if err := world.Within(m.ctx, clustersPatience, func() error {
 		by, _, err := m.get(m.ctx, client)
 		if inARow++; err != nil || by != name {
 			inARow = 0
 		}
-		if inARow < 20 {
-			return fmt.Errorf("%d answers in a row by %s: %q, %v", inARow, name, by, err)
+		if err == nil && inARow < 20 {
+			err = fmt.Errorf("%d answers in a row by %s, the last by %s", inARow, name, by)
 		}
-		return nil
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
