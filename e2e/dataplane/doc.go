@@ -14,5 +14,7 @@
 // With -ambient the two sides are another pair, in one world: the one Envoy of a node, for pods without sidecars, and sidecars. Beside traffic, memory and the time that
 // a pod takes to be added are measured then.
 //
+// With -names it says what an ingress gateway's proxy takes for a name, and with -policies what EgressPolicies cost a request.
+//
 // The program starts itself as client and as server inside the namespaces.
 package main

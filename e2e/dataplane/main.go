@@ -48,7 +48,7 @@ func measure(ctx context.Context) error {
 	var hosts, doc, only, with string
 	var noLog bool
 	ambient := ambientPlan{pause: givenBack}
-	var policies int
+	var policies, names int
 	flag.StringVar(&hosts, "hosts", "1,1000", "how many hosts are registered: `sizes` of meshes, comma-separated")
 	flag.IntVar(&p.rounds, "rounds", 7, "how often each load is measured on each side")
 	flag.IntVar(&p.clients, "clients", 16, "how many clients make requests")
@@ -58,6 +58,7 @@ func measure(ctx context.Context) error {
 	flag.BoolVar(&noLog, "without-log", false, "let the static Envoys write no access log")
 	flag.StringVar(&with, "with", "", "`file` of objects that the programmed side has beside the hosts: policies for app in default, say")
 	flag.IntVar(&policies, "policies", 0, "measure instead what so many EgressPolicies, of 500 namespaces, cost a request: the programmed side with and without them; -hosts is 10000 then, unless it is given")
+	flag.IntVar(&names, "names", 0, "measure instead what an ingress gateway's proxy takes for a name, of so many")
 	flag.StringVar(&doc, "doc", "", "`file` to keep the table in, between its markers")
 	flag.BoolVar(&ambient.on, "ambient", false, "measure a node's proxy for pods without sidecars, beside sidecars")
 	flag.IntVar(&ambient.pods, "pods", 250, "with -ambient: how many `pods` the node has in the end")
@@ -84,9 +85,12 @@ func measure(ctx context.Context) error {
 	if ambient.on {
 		return measureAmbient(ctx, p, ambient, doc)
 	}
-	stage, err := setStage(ctx, !noLog, policies > 0)
+	stage, err := setStage(ctx, !noLog, policies > 0 || names > 0)
 	if err != nil {
 		return errors.Join(err, stage.close())
+	}
+	if names > 0 {
+		return errors.Join(measureNames(ctx, stage.ours, max(names, 2)), stage.close())
 	}
 	if policies > 0 {
 		all, err := comparePolicies(ctx, stage.ours, p, policies)

@@ -58,7 +58,7 @@ func (m mesh) fetchedSteps(round int) []step {
 	change := func(kind string, used bool, net int) step {
 		e := fetched(round, used)
 		e.address = fmt.Sprintf("203.0.%d.%d", net, 1+round/inUse%250)
-		return step{kind, e.host, func() error { return m.put(e) }}
+		return step{kind, e.host, func() error { return m.put(e) }, nil}
 	}
 	return []step{comes[0], change("in use", true, 113), change("not in use", false, 114), comes[2]}
 }

@@ -17,11 +17,13 @@ import (
 // fleet is all clients together.
 type fleet struct {
 	plain      bool // they are clients that read no compressed messages
+	policed    bool // sidecars ask for what their listeners' filters do, too, as egress gateways do always
 	proxies    []*proxy
 	gateway    *proxy
 	references references
 	messages   atomic.Int64           // that anyone received
 	awaited    atomic.Pointer[string] // the host whose arrival is noted
+	meant      []*proxy               // who is to hear of it
 
 	mu     sync.Mutex
 	broken error // the first stream that ended by itself
@@ -31,9 +33,9 @@ type fleet struct {
 
 // assemble connects the egress gateway and that many others, all at once, and waits until each has everything. Unless they are plain,
 // they say what agents say: that they read compressed messages.
-func assemble(ctx context.Context, addr string, sidecars int, member func(int) *core.Node, plain bool) (*fleet, error) {
+func assemble(ctx context.Context, addr string, sidecars int, s shape, plain bool) (*fleet, error) {
 	ctx, stop := context.WithCancel(ctx)
-	f := &fleet{plain: plain, stop: stop, proxies: make([]*proxy, sidecars)}
+	f := &fleet{plain: plain, policed: s.policed, stop: stop, proxies: make([]*proxy, sidecars)}
 	joins := make(chan error)
 	join := func(n *core.Node, to **proxy) {
 		p, err := f.connect(ctx, addr, n)
@@ -45,7 +47,7 @@ func assemble(ctx context.Context, addr string, sidecars int, member func(int) *
 	}
 	go join(gateway(), &f.gateway)
 	for i := range f.proxies {
-		go join(member(i), &f.proxies[i])
+		go join(s.node(i), &f.proxies[i])
 	}
 	var errs []error
 	for range sidecars + 1 {
@@ -100,8 +102,12 @@ func (f *fleet) close() {
 	f.done.Wait()
 }
 
-// expect makes the fleet note when the host is mentioned.
-func (f *fleet) expect(host string) {
+// expect makes the fleet note when the host is mentioned, to those that are meant; nil means all but the gateway.
+func (f *fleet) expect(host string, whom func(*core.Node) bool) {
+	f.meant = f.proxies
+	if whom != nil {
+		f.meant = slices.DeleteFunc(slices.Clone(f.proxies), func(p *proxy) bool { return !whom(p.node) })
+	}
 	for _, p := range f.everybody() {
 		p.arrived.Store(0)
 	}
@@ -111,7 +117,7 @@ func (f *fleet) expect(host string) {
 // quiet is how long nobody must have received anything for a change to count as over.
 const quiet = 100 * time.Millisecond
 
-// settle waits until each sidecar has heard of the host, and of nothing more for a while. It gives the time when
+// settle waits until each that is meant has heard of the host, and of nothing more for a while. It gives the time when
 // the last of them heard of it last.
 func (f *fleet) settle(ctx context.Context) (time.Time, error) {
 	seen, since := f.messages.Load(), time.Now()
@@ -125,7 +131,7 @@ func (f *fleet) settle(ctx context.Context) (time.Time, error) {
 		if now := f.messages.Load(); now != seen {
 			seen, since = now, time.Now()
 		}
-		for _, p := range f.proxies {
+		for _, p := range f.meant {
 			if p.arrived.Load() == 0 {
 				return fmt.Errorf("%s has not heard of %s", p.node.GetId(), *f.awaited.Load())
 			}
@@ -136,7 +142,7 @@ func (f *fleet) settle(ctx context.Context) (time.Time, error) {
 		return nil
 	})
 	var last int64
-	for _, p := range f.proxies {
+	for _, p := range f.meant {
 		last = max(last, p.arrived.Load())
 	}
 	return time.Unix(0, last), err
@@ -149,6 +155,16 @@ func (f *fleet) received() (total, most int64) {
 		total, most = total+n, max(most, n)
 	}
 	return total + f.gateway.bytes.Load(), most
+}
+
+// told is how many received anything since takeBytes was last called.
+func (f *fleet) told() (n int) {
+	for _, p := range f.everybody() {
+		if p.bytes.Load() > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // takeBytes gives what the sidecar that received most, and the gateway, received since it was last called.

@@ -70,10 +70,16 @@ func TestMeasure(t *testing.T) {
 
 // TestMeasureShapes measures small meshes of the other shapes.
 func TestMeasureShapes(t *testing.T) {
-	for shape, kinds := range map[string][]string{ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}, ShapePolicies: {"changed"}} {
+	for shape, kinds := range map[string][]string{
+		ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}, ShapePolicies: {"changed"},
+		ShapeAuthorization: {"changed"}, ShapeCertificates: {"added", "changed", "removed"},
+	} {
 		f, err := Measure(t.Context(), Options{Sallyport: program(t), Shape: shape, Entries: 20, Streams: 3, Changes: 6})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if shape == ShapeAuthorization && (f.Told != 1 || f.Meant != 1) {
+			t.Errorf("of an AuthorizationPolicy that selects %d sidecars %d proxies are told", f.Meant, f.Told)
 		}
 		what := "proxy"
 		if shape == ShapeFetched {

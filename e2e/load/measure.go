@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -40,10 +42,12 @@ type Figures struct {
 	SyncBytes int64         `json:"syncBytes"`  // to all
 	SyncMost  int64         `json:"syncMost"`   // to the sidecar that got most
 
-	Bytes        map[string]int64 `json:"bytesPerChange"` // to the sidecar that got most, by what was done
-	GatewayBytes int64            `json:"gatewayBytes"`   // to the gateway, at most
-	ChangeCPU    time.Duration    `json:"changeCPUNs"`    // of the controller, for one change
-	P50          time.Duration    `json:"p50Ns"`          // from writing a file until the last sidecar has it
+	Bytes        map[string]int64 `json:"bytesPerChange"`  // to the sidecar that got most, by what was done
+	GatewayBytes int64            `json:"gatewayBytes"`    // to the gateway, at most
+	Told         int              `json:"told,omitempty"`  // how many were told of a change, at most, of those that are about some proxies only,
+	Meant        int              `json:"meant,omitempty"` // and how many it was about
+	ChangeCPU    time.Duration    `json:"changeCPUNs"`     // of the controller, for one change
+	P50          time.Duration    `json:"p50Ns"`           // from writing a file until the last sidecar has it
 	P99          time.Duration    `json:"p99Ns"`
 
 	Resident int64 `json:"residentBytes"` // after the changes
@@ -153,7 +157,7 @@ func (m *measurement) connect(ctx context.Context, streams int) (err error) {
 	}
 	began := time.Now()
 	err = m.profiled(ctx, fmt.Sprintf("cpu-sync-%d", streams), 3*time.Second, func() error {
-		m.fleet, err = assemble(ctx, m.controller.xds, streams, m.shape.node, m.Plain)
+		m.fleet, err = assemble(ctx, m.controller.xds, streams, m.shape, m.Plain)
 		m.figures.SyncTime = time.Since(began)
 		return err
 	})
@@ -199,6 +203,7 @@ type step struct {
 	kind string
 	host string // what proxies hear of when they have it
 	do   func() error
+	whom func(*core.Node) bool // whom it is about; nil for all
 }
 
 // entrySteps are the changes of one round: an entry comes, is changed in what sidecars see, and goes. It is the root namespace's, since
@@ -208,7 +213,7 @@ func (m mesh) entrySteps(round int) []step {
 	changed := e
 	changed.address = "203.0.113.7"
 	return []step{
-		{"added", e.host, func() error { return m.put(e) }}, {"changed", e.host, func() error { return m.put(changed) }}, {"removed", e.host, func() error { return m.remove(e) }},
+		{"added", e.host, func() error { return m.put(e) }, nil}, {"changed", e.host, func() error { return m.put(changed) }, nil}, {"removed", e.host, func() error { return m.remove(e) }, nil},
 	}
 }
 
@@ -252,7 +257,7 @@ func (m *measurement) changes(ctx context.Context) error {
 // change makes one change and waits until everybody has it.
 func (m *measurement) change(ctx context.Context, s step, took *[]time.Duration) error {
 	m.fleet.takeBytes()
-	m.fleet.expect(s.host)
+	m.fleet.expect(s.host, s.whom)
 	began := time.Now()
 	if err := s.do(); err != nil {
 		return err
@@ -263,6 +268,9 @@ func (m *measurement) change(ctx context.Context, s step, took *[]time.Duration)
 	}
 	if took != nil {
 		*took = append(*took, last.Sub(began))
+		if s.whom != nil {
+			m.figures.Told, m.figures.Meant = max(m.figures.Told, m.fleet.told()), len(m.fleet.meant)
+		}
 		sidecar, gateway := m.fleet.takeBytes()
 		m.figures.Bytes[s.kind] = max(m.figures.Bytes[s.kind], sidecar)
 		m.figures.GatewayBytes = max(m.figures.GatewayBytes, gateway)

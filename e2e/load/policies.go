@@ -53,7 +53,7 @@ func (m mesh) putPolicy(i, round int) error {
 func (m mesh) policySteps(round int) (out []step) {
 	i := round % policyNamespaces
 	for n := range 3 {
-		out = append(out, step{"changed", "own/" + policyNamespace(i), func() error { return m.putPolicy(i, 3*round+n+1) }})
+		out = append(out, step{"changed", "own/" + policyNamespace(i), func() error { return m.putPolicy(i, 3*round+n+1) }, nil})
 	}
 	return out
 }

@@ -32,15 +32,23 @@ func (m mesh) writeRoutes(o Options) error {
 	if err := os.WriteFile(m.named("ingress"), []byte(ingressObjects), 0o644); err != nil {
 		return err
 	}
-	for i := range namespaces {
-		text := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.200.0.%d, ports: [{name: http, port: 80}, {name: other, port: 81}]}\n", namespace(i), 1+i)
-		if err := os.WriteFile(m.named(namespace(i)+".web"), []byte(text), 0o644); err != nil {
-			return err
-		}
+	if err := m.writeWebs(); err != nil {
+		return err
 	}
 	for i := range o.Entries {
 		name := fmt.Sprintf("route-%d", i)
 		if err := os.WriteFile(m.named(name), []byte(route(name, namespace(i), fmt.Sprintf("www.shop-%d.example.com", i), 80)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeWebs writes what routes lead to, one in each namespace.
+func (m mesh) writeWebs() error {
+	for i := range namespaces {
+		text := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: 10.200.0.%d, ports: [{name: http, port: 80}, {name: other, port: 81}]}\n", namespace(i), 1+i)
+		if err := os.WriteFile(m.named(namespace(i)+".web"), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
@@ -58,5 +66,5 @@ func (m mesh) routeSteps(round int) []step {
 	put := func(port int) func() error {
 		return func() error { return replace(m.named(name), route(name, namespace(0), host, port)) }
 	}
-	return []step{{"added", host, put(80)}, {"changed", host, put(81)}, {"removed", host, func() error { return os.Remove(m.named(name)) }}}
+	return []step{{"added", host, put(80), nil}, {"changed", host, put(81), nil}, {"removed", host, func() error { return os.Remove(m.named(name)) }, nil}}
 }

@@ -11,10 +11,13 @@ import (
 const endpointsEach = 10
 
 // writeServices fills a directory with Services, and a slice of endpoints for each.
-func (m mesh) writeServices(o Options) error {
+func (m mesh) writeServices(o Options) error { return m.servicesFor(o, "{}") }
+
+// servicesFor does so with Services that select pods, by a pattern that has their number for the app's.
+func (m mesh) servicesFor(o Options, selector string) error {
 	for i := range o.Entries {
-		text := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s}\nspec: {clusterIP: 10.%d.%d.%d, ports: [{name: http, port: 80}]}\n",
-			serviceName(i), namespace(i), 200+i/62500, i/250%250, 1+i%250)
+		text := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s}\nspec: {clusterIP: 10.%d.%d.%d, selector: %s, ports: [{name: http, port: 80, targetPort: 8080}]}\n",
+			serviceName(i), namespace(i), 200+i/62500, i/250%250, 1+i%250, strings.ReplaceAll(selector, "APP", appOf(i/namespaces)))
 		if err := os.WriteFile(m.named(serviceName(i)), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -48,7 +51,7 @@ func (m mesh) putEndpoints(i, round int) error {
 // endpointSteps has one endpoint of the first Service become another three times.
 func (m mesh) endpointSteps(round int) (out []step) {
 	for n := range 3 {
-		out = append(out, step{"changed", serviceName(0) + "." + namespace(0) + ".svc.cluster.local", func() error { return m.putEndpoints(0, 3*round+n+1) }})
+		out = append(out, step{"changed", serviceName(0) + "." + namespace(0) + ".svc.cluster.local", func() error { return m.putEndpoints(0, 3*round+n+1) }, nil})
 	}
 	return out
 }

@@ -16,6 +16,10 @@ const (
 	ShapeRoutes    = "routes"    // HTTPRoutes at one Gateway, for its pods
 	ShapeFetched   = "fetched"   // ServiceEntries, for sidecars that hold what they use (sallyport.fetch: onUse)
 	ShapePolicies  = "policies"  // EgressPolicies, for the egress gateway's pods
+	// ShapeAuthorization is of Services with endpoints and AuthorizationPolicies, each of which selects the pods of one app.
+	ShapeAuthorization = "authorization"
+	// ShapeCertificates is of names at one Gateway, each with a certificate of its own, for its pods.
+	ShapeCertificates = "certificates"
 )
 
 // shape is one of them.
@@ -27,16 +31,19 @@ type shape struct {
 	steps      func(m mesh, round int) []step
 	closes     bool // half of the changes are made with REGISTRY_ONLY, which all proxies are told
 	small      int  // up to how many there are goals' first limits hold
+	policed    bool // what filters do is asked for by name by all
 	rests      bool // memory is looked at once more when nothing has happened for Options.Rest
 	markers
 }
 
 var shapes = []shape{
-	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true, 1000, false, kept("figures")},
-	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, false, kept("endpoints")},
-	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, false, kept("routes")},
-	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, true, kept("fetched")},
-	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, false, kept("policies")},
+	{ShapeEntries, "entries", goals, mesh.writeEntries, sidecar, mesh.entrySteps, true, 1000, false, false, kept("figures")},
+	{ShapeEndpoints, "Services of ten endpoints", changeGoals("one endpoint", 2, 10, 150), mesh.writeServices, sidecar, mesh.endpointSteps, false, 1000, false, false, kept("endpoints")},
+	{ShapeRoutes, "HTTPRoutes", changeGoals("one HTTPRoute", 8, 50, 250), mesh.writeRoutes, ingress, mesh.routeSteps, false, 1000, false, false, kept("routes")},
+	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, false, true, kept("fetched")},
+	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, false, false, kept("policies")},
+	{ShapeAuthorization, "Services and AuthorizationPolicies", authorizationGoals, mesh.writeAuthorization, sidecar, mesh.authorizationSteps, false, 1000, true, false, kept("authorization")},
+	{ShapeCertificates, "HTTPRoutes, each of a name with a certificate", changeGoals("one name, its certificate's place and its HTTPRoute", 8, 50, 250), mesh.writeCertificates, ingress, mesh.certificateSteps, false, 1000, false, false, kept("certificates")},
 }
 
 // Shapes are their names.

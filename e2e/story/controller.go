@@ -117,14 +117,17 @@ func (c *Controller) run(ctx context.Context, args ...string) ([]byte, error) {
 	return c.host.Run(ctx, world.ControlUID, append([]string{c.scene.Programs.Sallyport}, args...)...)
 }
 
-// token asks for a workload's token.
-func (c *Controller) token(ctx context.Context, account string) (string, error) {
-	out, err := c.run(ctx, "token", "--data", c.dataDir, account)
+// Address is where agents come to.
+func (*Controller) Address() netip.AddrPort { return secureXDS }
+
+// Token asks for a workload's token.
+func (c *Controller) Token(ctx context.Context, ns, serviceAccount, _ string) (string, error) {
+	out, err := c.run(ctx, "token", "--data", c.dataDir, ns+"/"+serviceAccount)
 	return strings.TrimSpace(string(out)), err
 }
 
-// trustBundle is the public root that agents verify the controller against.
-func (c *Controller) trustBundle() ([]byte, error) {
+// TrustBundle is the public root that agents verify the controller against.
+func (c *Controller) TrustBundle(context.Context) ([]byte, error) {
 	return os.ReadFile(filepath.Join(c.dataDir, "root-cert.pem"))
 }
 

@@ -24,6 +24,24 @@ func WithController(flags ...string) func(context.Context, *world.Run, Programs)
 }
 
 func inNamespaces(ctx context.Context, run *world.Run, programs Programs, controllerFlags ...string) (*Scene, error) {
+	s, err := WithoutMesh(ctx, run, programs)
+	if err != nil {
+		return nil, err
+	}
+	if s.Config, err = newConfigDir(run.Dir); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(
+		s.Config.Write("gateway.yaml", gatewayObjects),
+		s.Config.Write("external.yaml", s.entry("external", externalHost)),
+	); err != nil {
+		return nil, err
+	}
+	return s, s.startMesh(ctx, controllerFlags)
+}
+
+// WithoutMesh sets the scene with the same hosts and the outside, and nothing of a mesh: control planes are the caller's to start, and pods come with AddPlaced.
+func WithoutMesh(_ context.Context, run *world.Run, programs Programs) (*Scene, error) {
 	w, err := world.New(run)
 	if err != nil {
 		return nil, err
@@ -35,22 +53,14 @@ func inNamespaces(ctx context.Context, run *world.Run, programs Programs, contro
 	if s.Programs, err = programs.CopyTo(run.Dir + "/bin"); err != nil {
 		return nil, err
 	}
-	if s.Config, err = newConfigDir(run.Dir); err != nil {
-		return nil, err
-	}
 	if err := s.startOutside(w.Outside, world.OutsideAddrs, 80, 443, netip.AddrPortFrom(world.NameServerAddr, 53)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(
+	return s, errors.Join(
 		os.WriteFile(s.caFile(), s.Outside.CA.PEM(), 0o644),
 		// The gateway's image trusts the outside's CA, as real ones trust the public ones.
 		w.Gateway.Etc("ssl/certs/ca-certificates.crt", s.Outside.CA.PEM()),
-		s.Config.Write("gateway.yaml", gatewayObjects),
-		s.Config.Write("external.yaml", s.entry("external", externalHost)),
-	); err != nil {
-		return nil, err
-	}
-	return s, s.startMesh(ctx, controllerFlags)
+	)
 }
 
 // startMesh starts controller, gateway and the app's sidecar, in this order.

@@ -63,11 +63,11 @@ func (s *Scene) agentOf(ctx context.Context, n *Node) (*Node, error) {
 		return nil, err
 	}
 	name := n.name
-	tok, err := s.Controller.token(ctx, "istio-system/"+name)
+	tok, err := s.Controller.Token(ctx, "istio-system", name, name)
 	if err != nil {
 		return nil, err
 	}
-	root, err := s.Controller.trustBundle()
+	root, err := s.Controller.TrustBundle(ctx)
 	if err != nil {
 		return nil, err
 	}

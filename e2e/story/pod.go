@@ -24,6 +24,7 @@ const (
 // Pod is a host with an agent and its Envoy.
 type Pod struct {
 	scene  *Scene
+	plane  Plane
 	host   *world.Host
 	role   string // "sidecar", "router" or "waypoint"
 	name   string
@@ -36,6 +37,20 @@ type Pod struct {
 	agent  *world.Process // nil when it does not run
 }
 
+// Plane is what a proxy has of its control plane.
+type Plane interface {
+	Address() netip.AddrPort
+	Token(ctx context.Context, ns, serviceAccount, pod string) (string, error)
+	TrustBundle(context.Context) ([]byte, error)
+}
+
+func (p *Pod) controlPlane() Plane {
+	if p.plane != nil {
+		return p.plane
+	}
+	return p.scene.Controller
+}
+
 // prepare does what happens before the proxy's container starts: the identity is mounted and, with a sidecar, the
 // init container redirects the pod's traffic.
 func (p *Pod) prepare(ctx context.Context) error {
@@ -44,11 +59,12 @@ func (p *Pod) prepare(ctx context.Context) error {
 		return err
 	}
 	p.dir = dir
-	tok, err := p.scene.Controller.token(ctx, p.ns+"/"+p.sa)
+	plane := p.controlPlane()
+	tok, err := plane.Token(ctx, p.ns, p.sa, p.name)
 	if err != nil {
 		return err
 	}
-	root, err := p.scene.Controller.trustBundle()
+	root, err := plane.TrustBundle(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +116,7 @@ func (p *Pod) up(ctx context.Context) error {
 	}
 	args := []string{
 		p.scene.Programs.Agent, "proxy", p.role,
-		"--discovery-addr", secureXDS.String(),
+		"--discovery-addr", p.controlPlane().Address().String(),
 		"--ca-root", filepath.Join(p.dir, "root-cert.pem"), "--token", filepath.Join(p.dir, "token"),
 		"--name", p.name, "--namespace", p.ns, "--service-account", p.sa, "--ip", p.ip.String(),
 		"--envoy", p.scene.Programs.Envoy, "--run-dir", filepath.Join(p.dir, "run"),

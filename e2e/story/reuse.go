@@ -92,7 +92,25 @@ func (s *Scene) addPod(ctx context.Context, role, name, ns, serviceAccount strin
 	if err != nil {
 		return nil, err
 	}
-	p := &Pod{scene: s, host: host, role: role, name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels, flags: flags}
+	return s.start(ctx, &Pod{scene: s, host: host, role: role, name: name, ns: ns, sa: serviceAccount, ip: addr, labels: labels, flags: flags})
+}
+
+// Placed is a pod that has its place in the network already, and whose control plane is some other than the scene's.
+type Placed struct {
+	Plane                    Plane
+	Host                     *world.Host
+	Address                  netip.Addr
+	Role                     string // "sidecar", "router" or "waypoint"
+	Name, Namespace, Account string
+	Labels, Flags            []string
+}
+
+// AddPlaced starts the pod's proxy.
+func (s *Scene) AddPlaced(ctx context.Context, p Placed) (*Pod, error) {
+	return s.start(ctx, &Pod{scene: s, plane: p.Plane, host: p.Host, role: p.Role, name: p.Name, ns: p.Namespace, sa: p.Account, ip: p.Address, labels: p.Labels, flags: p.Flags})
+}
+
+func (s *Scene) start(ctx context.Context, p *Pod) (*Pod, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -117,6 +135,9 @@ func (p *Pod) Restart(ctx context.Context, forget bool) error {
 
 // Signal sends the pod's agent a signal.
 func (p *Pod) Signal(s syscall.Signal) error { return syscall.Kill(p.agent.PID(), s) }
+
+// Ended says whether the pod's agent has ended.
+func (p *Pod) Ended() bool { return p.agent.Running() != nil }
 
 // Host is where the pod runs.
 func (p *Pod) Host() *world.Host { return p.host }

@@ -133,10 +133,9 @@ func (r Route) Attach(w World) (out []Attachment) {
 			a.Stands, _ = EgressService(spec)
 		}
 		if a.Problem = r.asksAt(a, unsupported); !a.Is() {
-			listeners := Listeners(w, g)
-			a.attach(w, r, listeners)
+			a.attach(w, r, ListenersOf(w, g, a.Set))
 			if a.Egress {
-				a.leaving(r, listeners, out)
+				a.leaving(r, Listeners(w, g), out)
 			}
 		}
 		out = append(out, a)
@@ -207,9 +206,6 @@ func (a *Attachment) attach(w World, r Route, listeners []Listener) {
 	named, allowed := false, false
 	for i := range listeners {
 		l := &listeners[i]
-		if l.Set != a.Set {
-			continue
-		}
 		if a.Parent.SectionName != nil && string(*a.Parent.SectionName) != l.Name || a.Parent.Port != nil && uint32(*a.Parent.Port) != l.Port {
 			continue
 		}

@@ -82,9 +82,8 @@ func Waypoint(w World, ns, name, of string) (*config.Object, string) {
 		return nil, "the waypoint is for none, as its label " + WaypointForLabel + " says"
 	}
 	why := "the waypoint has no listener"
-	for _, l := range Listeners(w, o) {
+	for _, l := range ListenersOf(w, o, config.Key{}) {
 		switch {
-		case l.Set.Name != "":
 		case l.Unaccepted.Is() || l.Conflict.Is():
 			why = "the waypoint's listener " + l.Name + " is not open: " + l.Unaccepted.Message + l.Conflict.Message
 		case !l.takes(w, of):

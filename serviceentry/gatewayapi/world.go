@@ -44,6 +44,8 @@ type World interface {
 	Grants(ns string) []*gatewayv1.ReferenceGrantSpec
 	// Ports are those of a Service; false without one.
 	Ports(types.NamespacedName) ([]Port, bool)
+	// Opened is what the function makes of a Gateway, or made of it before in the same world.
+	Opened(gateway config.Key, read func() *Opened) *Opened
 	// ByClientIP says of a Service that it keeps clients with their pods by their addresses.
 	ByClientIP(types.NamespacedName) bool
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -14,12 +15,39 @@ import (
 )
 
 // World is how the Gateway API's objects find each other.
-func (s *Snapshot) World() gatewayapi.World { return world{s.gatewayAPI.Get, s.hosts.Get, s} }
+func (s *Snapshot) World() gatewayapi.World {
+	return world{s.gatewayAPI.Get, s.hosts.Get, s.listeners, s}
+}
 
 type world struct {
 	find  func(string) (*config.Object, bool)
 	hosts func(string) ([]*Service, bool)
+	kept  *keptListeners // nil: what is found is not kept, since more may come
 	*Snapshot
+}
+
+// keptListeners are those that were found: whose they are and which contradict each other is asked for each route and each ListenerSet, of
+// which a Gateway may have as many as namespaces like to write.
+type keptListeners struct {
+	mu    sync.Mutex
+	found map[config.Key]*gatewayapi.Opened
+}
+
+func (w world) Opened(gateway config.Key, read func() *gatewayapi.Opened) *gatewayapi.Opened {
+	if w.kept == nil {
+		return read()
+	}
+	w.kept.mu.Lock()
+	defer w.kept.mu.Unlock()
+	is := w.kept.found[gateway]
+	if is == nil {
+		if w.kept.found == nil {
+			w.kept.found = map[config.Key]*gatewayapi.Opened{}
+		}
+		is = read()
+		w.kept.found[gateway] = is
+	}
+	return is
 }
 
 func (w world) Object(key config.Key) *config.Object {
@@ -183,7 +211,7 @@ func (b *batch) settleGatewayAPI() {
 	if len(b.remade) == 0 {
 		return
 	}
-	w := world{b.gatewayAPI.Get, b.hosts.Get, b.next}
+	w := world{b.gatewayAPI.Get, b.hosts.Get, &keptListeners{}, b.next}
 	b.remakeParents()
 	gateways := map[config.Key]*Gateway{}
 	for key := range b.remade {

@@ -27,8 +27,8 @@ func (b *batch) setListenerSet(was, is *config.Object) {
 		b.remade[parent] = true
 		list := slices.DeleteFunc(slices.Clone(b.next.sets[parent]), func(x *config.Object) bool { return x.Key == o.Key })
 		if o == is {
-			list = append(list, o)
-			slices.SortFunc(list, olderObject)
+			at, _ := slices.BinarySearchFunc(list, o, olderObject)
+			list = slices.Insert(list, at, o)
 		}
 		if b.next.sets[parent] = list; len(list) == 0 {
 			delete(b.next.sets, parent)

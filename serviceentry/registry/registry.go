@@ -207,7 +207,7 @@ type batch struct {
 func (r *Registry) begin() *batch {
 	clear(r.index.ruled)
 	next := *r.snap
-	next.refusals = &refusals{}
+	next.refusals, next.listeners = &refusals{}, nil
 	return &batch{
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(), arriving: next.arriving.Edit(),
@@ -351,6 +351,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}
+	b.next.listeners = &keptListeners{}
 	b.Registry.snap = b.next
 	return b.next, b.changed
 }

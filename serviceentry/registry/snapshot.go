@@ -69,6 +69,7 @@ type Snapshot struct {
 	leading    ordered.Map[[]*VirtualService]        // by the hosts that they lead to
 	opened     *openedServers
 	refusals   *refusals
+	listeners  *keptListeners // nil until the batch is done
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]

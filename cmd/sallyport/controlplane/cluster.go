@@ -80,10 +80,9 @@ func (p *plane) join(ctx context.Context, trustDomain string) (*cluster, error) 
 	}
 	p.cfg.Source = kube.New(c.REST, kube.Options{Logger: p.log, Judged: c.statuses.Judged})
 	if c.RemoteClusters {
-		p.cfg.Source = &remote.Source{
-			Own: p.cfg.Source, Client: c.client, Namespace: c.Namespace, Name: p.snapshot.Load().Mesh.Topology.Cluster, Log: p.log,
-			Connected: remoteClusters(p.metrics),
-		}
+		all := &remote.Source{Own: p.cfg.Source, Client: c.client, Namespace: c.Namespace, Name: p.snapshot.Load().Mesh.Topology.Cluster, Log: p.log}
+		p.metrics.MustRegister(remoteClusters(all.Reading))
+		p.cfg.Source = all
 	}
 	c.authority, err = ca.OpenContext(ctx, ca.Options{
 		DataDir: p.cfg.DataDir, Store: kubeca.NewStore(c.client.CoreV1(), c.Namespace), TrustDomain: trustDomain, Log: p.log,

@@ -147,6 +147,9 @@ func (st *kindState) findings() []admission.Finding {
 		f.Fix = "install it if you use them; they are read as soon as it is there"
 	case !answered(err):
 		return nil
+	case apierrors.IsUnauthorized(err):
+		f.Message = fmt.Sprintf("objects of kind %s cannot be read: the API server does not accept the credentials; what it held stays in use", st.kind.Kind)
+		f.Fix = "they expired or were taken back: write others into the kubeconfig; of another cluster, sallyport remote-secret makes a Secret with new ones"
 	case apierrors.IsForbidden(err):
 		f.Message = fmt.Sprintf("objects of kind %s cannot be read: %s", st.kind.Kind, reason(err))
 		f.Fix = "let the service account list and watch " + what

@@ -28,8 +28,13 @@ func start(ctx context.Context, run *world.Run, p programs) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return severalTimes(ctx, func(ctx context.Context) (*Server, error) { return startAPIServer(ctx, run, p.apiserver, etcd, files) })
+}
+
+// severalTimes tries to start an API server, at another port each time.
+func severalTimes(ctx context.Context, start func(context.Context) (*Server, error)) (*Server, error) {
 	for n := 1; ; n++ {
-		server, err := startAPIServer(ctx, run, p.apiserver, etcd, files)
+		server, err := start(ctx)
 		if err == nil {
 			return server, nil
 		}
@@ -92,6 +97,7 @@ func startAPIServer(ctx context.Context, run *world.Run, program, etcd string, f
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
+	server.process, server.again = process, func(ctx context.Context) (*Server, error) { return startAPIServer(ctx, run, program, etcd, files) }
 	return server, ready(ctx, process, client, server.Config.Host+"/readyz")
 }
 

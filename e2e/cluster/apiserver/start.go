@@ -23,6 +23,23 @@ type Options struct {
 type Server struct {
 	Config     *rest.Config // as a member of system:masters, without a client-side rate limit
 	Kubeconfig string       // a file with the same access, for programs
+
+	process *world.Process
+	again   func(context.Context) (*Server, error)
+}
+
+// Kill ends the API server with SIGKILL; what it kept is still in its etcd.
+func (s *Server) Kill() error { return s.process.Kill() }
+
+// Again starts the API server that was killed, with what it kept. It may have another port then, as Config and Kubeconfig say.
+func (s *Server) Again(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	next, err := severalTimes(ctx, s.again)
+	if err == nil {
+		*s = *next
+	}
+	return err
 }
 
 // Start runs an API server with the mesh's CRDs until the test ends, and waits until both are ready to use. It skips the

@@ -26,10 +26,7 @@ func ListenerSet(s *registry.Snapshot, key config.Key) (gatewayv1.ListenerSetSta
 	var bad []string
 	var open openListeners
 	if !problem.Is() {
-		for _, l := range gatewayapi.Listeners(w, g) {
-			if l.Set != key {
-				continue
-			}
+		for _, l := range gatewayapi.ListenersOf(w, g, key) {
 			j := judge(s, &l)
 			if j.bad {
 				bad = append(bad, l.Name)

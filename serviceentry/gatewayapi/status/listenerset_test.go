@@ -78,6 +78,37 @@ func TestRouteOfListenerSet(t *testing.T) {
 	}
 }
 
+// TestManyListenerSets: whoever may write ListenerSets may write many, each with routes. One more costs what they all cost once, and not once for
+// each of them.
+func TestManyListenerSets(t *testing.T) {
+	cost := func(n int) float64 {
+		var text strings.Builder
+		fmt.Fprintf(&text, "%s---\n%s---\n", service, strings.Replace(gateway, "  listeners:", "  allowedListeners: {namespaces: {from: All}}\n  listeners:", 1))
+		for i := range n {
+			text.WriteString(setText(fmt.Sprintf("s-%d", i), 1, fmt.Sprintf("{name: own, port: 80, protocol: HTTP, hostname: h-%d.example.org}", i)) + "---\n")
+			route := strings.Replace(routeText, "{name: public, namespace: infra, sectionName: http}", fmt.Sprintf("{name: s-%d, kind: ListenerSet}", i), 1)
+			text.WriteString(strings.Replace(route, "name: "+routeKey.Name, fmt.Sprintf("name: r-%d", i), 1) + "---\n")
+		}
+		r, day := registry.New(settings()), 1
+		apply(t, r, text.String())
+		return testing.AllocsPerRun(1, func() {
+			day++
+			s, changed := apply(t, r, setText("last", day, "{name: own, port: 80, protocol: HTTP, hostname: last.example.org}"))
+			for _, key := range changed.GatewayAPI {
+				status.Gateway(s, key)
+				status.ListenerSet(s, key)
+				status.Route(s, key)
+			}
+			if len(changed.GatewayAPI) < 2*n {
+				t.Errorf("with %d sets and routes %d objects are told of", n, len(changed.GatewayAPI))
+			}
+		})
+	}
+	if few, many := cost(10), cost(80); many > 16*few {
+		t.Errorf("with eight times as many sets and routes a change takes %.0f allocations, and not %.0f", many, few)
+	}
+}
+
 // TestClients: what is told of listeners that ask clients for certificates.
 func TestClients(t *testing.T) {
 	https := strings.Replace(gateway, "name: cert, namespace: keys", "name: cert", 1)

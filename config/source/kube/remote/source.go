@@ -36,21 +36,44 @@ type Source struct {
 	Namespace string // the control plane's
 	Name      string // the own cluster's: what a Secret says of it does not count
 	Log       *slog.Logger
-	// Connected, if set, is told of each cluster whether it is read, and that one is none any more.
-	Connected func(cluster string, there bool)
 
 	mu      sync.Mutex // out is called by one at a time
 	out     func([]config.Change, []admission.Finding)
 	running map[string]*running // by cluster
+	named   sync.RWMutex        // held where running is written, which one goroutine does, and where others read it
 	reading sync.WaitGroup
 }
 
 // running is one cluster that is read.
 type running struct {
 	kubeconfig []byte
+	source     *kube.Source // nil where the kubeconfig cannot be used
 	stop       context.CancelFunc
 	stopped    chan struct{}
 	known      map[config.Key]bool // what was handed on of it
+}
+
+// Reading says of each cluster that a Secret names whether it is read: all that counts of it came, and nothing is known to hinder what comes next.
+func (s *Source) Reading() map[string]bool {
+	s.named.RLock()
+	defer s.named.RUnlock()
+	out := make(map[string]bool, len(s.running))
+	for cluster, r := range s.running {
+		out[cluster] = r.there()
+	}
+	return out
+}
+
+func (r *running) there() bool {
+	if r.source == nil {
+		return false
+	}
+	select {
+	case <-r.source.Synced():
+		return !slices.ContainsFunc(r.source.Findings(), func(f admission.Finding) bool { return f.Key.Name == "" && f.Severity == admission.Error })
+	default:
+		return false
+	}
 }
 
 // Run is the own source's, with what others say in between.
@@ -58,7 +81,8 @@ func (s *Source) Run(ctx context.Context, out func([]config.Change, []admission.
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.reading.Wait()
 	defer cancel()
-	s.out, s.running = out, map[string]*running{}
+	s.out = out
+	s.set(func() { s.running = map[string]*running{} })
 	first := sync.OnceFunc(func() { s.reading.Go(func() { s.watch(ctx) }) })
 	return s.Own.Run(ctx, func(changes []config.Change, findings []admission.Finding) {
 		s.mu.Lock()
@@ -135,8 +159,8 @@ func (s *Source) follow(ctx context.Context, wanted map[string][]byte) {
 		if was != nil {
 			r.known = was.known // what is gone is told with the first batch
 		}
-		s.running[cluster] = r
 		s.read(ctx, cluster, r)
+		s.set(func() { s.running[cluster] = r })
 	}
 }
 
@@ -146,26 +170,23 @@ func (s *Source) read(ctx context.Context, cluster string, r *running) {
 	access, err := Access(r.kubeconfig)
 	if err != nil {
 		s.Log.Error("cluster is not read: its kubeconfig, in a Secret with the label "+label+", cannot be used", "cluster", cluster, "error", err)
-		s.tell(cluster, false)
 		close(r.stopped)
 		return
 	}
-	s.tell(cluster, false)
+	r.source = kube.NewRemote(cluster, access, kube.Options{Logger: s.Log.With("cluster", cluster), Patience: patience})
 	s.reading.Go(func() {
 		defer close(r.stopped)
 		first := true
-		err := kube.NewRemote(cluster, access, kube.Options{Logger: s.Log.With("cluster", cluster), Patience: patience}).Run(ctx, func(changes []config.Change, _ []admission.Finding) {
+		err := r.source.Run(ctx, func(changes []config.Change, _ []admission.Finding) {
 			if first {
 				changes = append(changes, r.gone(changes)...)
 				first = false
-				s.tell(cluster, true)
 				s.Log.Info("cluster is read", "cluster", cluster, "objects", len(changes))
 			}
 			s.hand(r, changes)
 		})
 		if err != nil {
 			s.Log.Error("cluster is not read", "cluster", cluster, "error", err)
-			s.tell(cluster, false)
 		}
 	})
 }
@@ -204,14 +225,14 @@ func (r *running) gone(all []config.Change) (out []config.Change) {
 
 // forget removes all that is known of a cluster.
 func (s *Source) forget(cluster string, r *running) {
-	delete(s.running, cluster)
+	s.set(func() { delete(s.running, cluster) })
 	s.hand(r, r.gone(nil))
-	s.tell(cluster, false)
 	s.Log.Info("cluster is forgotten: no Secret names it any more", "cluster", cluster)
 }
 
-func (s *Source) tell(cluster string, there bool) {
-	if s.Connected != nil {
-		s.Connected(cluster, there)
-	}
+// set changes what is running.
+func (s *Source) set(change func()) {
+	s.named.Lock()
+	defer s.named.Unlock()
+	change()
 }

@@ -2,10 +2,14 @@ package remote_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +25,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/config/source/kube/remote"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/world"
 )
 
 func TestMain(m *testing.M) { os.Exit(m.Run()) }
@@ -54,7 +59,10 @@ func TestSource(t *testing.T) {
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "west", Namespace: "default", Labels: map[string]string{"istio/multiCluster": "true"}},
-		Data:       map[string][]byte{"west": kubeconfigOf(t, other), "broken": []byte("nonsense: ["), "home": kubeconfigOf(t, other)},
+		Data: map[string][]byte{
+			"west": kubeconfigOf(t, other), "broken": []byte("nonsense: ["), "home": kubeconfigOf(t, other),
+			"refused": kubeconfigOf(t, &rest.Config{Host: other.Host, BearerToken: "expired", TLSClientConfig: rest.TLSClientConfig{CAData: other.CAData}}),
+		},
 	}
 	create := func(client kubernetes.Interface, s *corev1.Service) {
 		t.Helper()
@@ -69,8 +77,9 @@ func TestSource(t *testing.T) {
 
 	changes := make(chan config.Change, 1000)
 	ctx, stop := context.WithCancel(t.Context())
+	var log lockedText
 	ended := make(chan error, 1)
-	source := &remote.Source{Own: kube.New(own, kube.Options{}), Client: here, Namespace: "default", Name: "home", Log: slog.New(slog.DiscardHandler)}
+	source := &remote.Source{Own: kube.New(own, kube.Options{}), Client: here, Namespace: "default", Name: "home", Log: slog.New(slog.NewTextHandler(&log, nil))}
 	go func() {
 		ended <- source.Run(ctx, func(all []config.Change, _ []admission.Finding) {
 			for _, c := range all {
@@ -109,6 +118,12 @@ func TestSource(t *testing.T) {
 	}
 	far := config.Key{Kind: config.KindService, Namespace: "default", Name: "far", Cluster: "west"}
 	until(far, false)
+	eventually(t, "it is known which are read", func() bool {
+		return maps.Equal(source.Reading(), map[string]bool{"west": true, "broken": false, "refused": false})
+	})
+	eventually(t, "the log says what of a cluster is refused", func() bool {
+		return log.has("cluster=refused", "does not accept the credentials", "sallyport remote-secret")
+	})
 	create(there, service("later"))
 	later := far
 	later.Name = "later"
@@ -120,6 +135,45 @@ func TestSource(t *testing.T) {
 	}
 	until(far, true)
 	until(later, true)
+	eventually(t, "clusters that no Secret names are none", func() bool { return len(source.Reading()) == 0 })
+}
+
+// eventually waits until f is true.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	if err := world.Within(t.Context(), time.Minute, func() error {
+		if !f() {
+			return errors.New("not yet: " + what)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockedText is a log that may be read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+// has says whether one line has all the words.
+func (l *lockedText) has(words ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(string(l.text)) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestAccess: a kubeconfig that would run a program, read a file or trust anybody is refused, and said where.
