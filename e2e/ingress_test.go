@@ -49,6 +49,7 @@ func TestIngress(t *testing.T) {
 		{"another name's connection", in.misdirected},
 		{"TLS passes", in.passesTLS},
 		{"bytes", in.bytes},
+		{"requests arrive whole", in.whole},
 		{"mutual TLS", in.mutualTLS},
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},
@@ -382,6 +383,13 @@ func (in *ingressScene) bytes(t *testing.T) {
 	if err := errors.Join(err, <-wrote); err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes of %d came back (%v)", len(got), size, err)
 	}
+}
+
+// whole: what a pod answers arrives, by the mutual TLS that it takes, as a WebSocket, too.
+func (in *ingressScene) whole(t *testing.T) {
+	requestWay{serveWhole(t, in.pod, netip.AddrPortFrom(web1Addr, wholePort)), "plain.test", func(ctx context.Context) (net.Conn, error) {
+		return in.client.DialContext(ctx, "tcp", net.JoinHostPort(ingressAddr.String(), "8080"))
+	}}.holds(t)
 }
 
 // notForRent: no route leads to the gateway itself, the control plane, the proxy's own host, or outside.
