@@ -29,3 +29,10 @@ var redirectPorts = []uint32{15001, 15006}
 
 // RedirectPorts gives them, in order. Nothing is passed on to one of them, wherever: it would come back.
 func RedirectPorts() []uint32 { return slices.Clone(redirectPorts) }
+
+// tunnelPort is HBONE's, at which gateways have nothing.
+const tunnelPort = 15008
+
+// IsGatewayPort says whether a gateway's proxy or agent may listen at a port itself, so that no server of a Gateway has it: Envoy would
+// refuse the listener, and with it the pod would not be ready.
+func IsGatewayPort(number uint32) bool { return number != tunnelPort && IsInnerPort(number) }

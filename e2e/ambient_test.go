@@ -78,6 +78,7 @@ func TestAmbient(t *testing.T) {
 	inOrder(t, []part{
 		{"out by the gateway, each as itself", a.throughGateway},
 		{"straight, and what nobody registered", a.straight},
+		{"requests arrive whole", a.whole},
 		{"ports come and go", a.portsComeAndGo},
 		{"a policy about one of them", a.policy},
 		{"what a namespace has for itself", a.ownTables},
@@ -236,6 +237,33 @@ func (a *ambientNode) inbound(t *testing.T) {
 		if peer, err := c.try(a.ctx, "http", a.beta.addr.String(), ambientHTTP, "/"); err != nil || peer != from {
 			t.Errorf("the app was reached by %v (%v), want %v", peer, err, from)
 		}
+	}
+}
+
+// whole holds that what servers outside, and other pods, answer arrives.
+func (a *ambientNode) whole(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: all, namespace: default}\n" +
+		"spec: {hosts: [all.ambient.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}]}\n"
+	a.write(t, "all.yaml", fmt.Sprintf(entry, wholePort))
+	a.scene.Outside.Set("all.ambient.test", time.Minute, world.OutsideAddrs[0])
+	dial := func(host string) func(context.Context) (net.Conn, error) {
+		return func(ctx context.Context) (net.Conn, error) {
+			at, err := a.alpha.resolve(ctx, host)
+			if err != nil {
+				return nil, err
+			}
+			return a.alpha.host.DialContext(ctx, "tcp", netip.AddrPortFrom(at, wholePort).String())
+		}
+	}
+	outside, pod := serveWhole(t, a.scene.World.Outside, netip.AddrPortFrom(world.OutsideAddrs[0], wholePort)), serveWhole(t, a.beta.host, netip.AddrPortFrom(a.beta.addr, wholePort))
+	for what, w := range map[string]requestWay{
+		"by the gateway":         {outside, fmt.Sprintf("all.ambient.test:%d", wholePort), dial("all.ambient.test")},
+		"what nobody registered": {outside, fmt.Sprintf("free.ambient.test:%d", wholePort), dial("free.ambient.test")},
+		"to a pod beside, by TCP": {pod, netip.AddrPortFrom(a.beta.addr, wholePort).String(), func(ctx context.Context) (net.Conn, error) {
+			return a.alpha.host.DialContext(ctx, "tcp", netip.AddrPortFrom(a.beta.addr, wholePort).String())
+		}},
+	} {
+		t.Run(what, w.holds)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestBytesArriveWholeByForwardProxy(t *testing.T) {
 			if e.Shape != whole.Download {
 				continue // its client speaks HTTP to it, and CONNECT cannot do the others: docs/adr/0011-bytes-arrive-whole.md
 			}
-			t.Run(fmt.Sprintf("%s/%s/%d bytes, slow=%t", strings.ReplaceAll(kind, "/", " "), e.Shape, e.Size, e.Slow), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s/%d bytes, resting %v", strings.ReplaceAll(kind, "/", " "), e.Shape, e.Size, e.Rest), func(t *testing.T) {
 				var group errgroup.Group
 				for range times(e) {
 					group.Go(func() error {

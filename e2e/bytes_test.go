@@ -99,14 +99,63 @@ func TestBytesArriveWhole(t *testing.T) {
 			}
 			for _, e := range exchangesOf(kind) {
 				name := fmt.Sprintf("%s/%s/%s/%d bytes", path, strings.ReplaceAll(kind, "/", " "), e.Shape, e.Size)
-				if e.Slow {
+				if e.Rest > 0 {
 					name += " slowly"
 				}
 				t.Run(name, func(t *testing.T) { m.all(t, path, kind, e) })
 			}
 		}
 	}
+	t.Run("creeping readers", m.creep)
+	t.Run("ends", m.endAtOnce)
 	t.Run("records", func(t *testing.T) { m.recordsAgree(ctx, t, s) })
+}
+
+// downloads are the kinds whose end is that of their connection.
+var downloads = []string{"tls", "tcp", "unread", "greeting", "named", "websocket", "http/1.0"}
+
+// eachDownload does something for each kind on each path, beside each other.
+func (m *mover) eachDownload(t *testing.T, do func(path, kind string) error) {
+	var group errgroup.Group
+	for _, path := range bytesPaths {
+		for _, kind := range downloads {
+			if kind == "unread" && path == elsewhere {
+				continue
+			}
+			group.Go(func() error {
+				if err := do(path, kind); err != nil {
+					t.Errorf("%s, %s: %v", path, kind, err)
+				}
+				return nil
+			})
+		}
+	}
+	_ = group.Wait()
+}
+
+// creepSize is more than the kernel keeps between a proxy and its client, so that a proxy still has some of it when the server has ended.
+const creepSize = 6 << 20
+
+// creep: a client that takes its time when the server has ended already is not cut off.
+func (m *mover) creep(t *testing.T) {
+	m.eachDownload(t, func(path, kind string) error {
+		e := whole.Exchange{Shape: whole.Download, Size: creepSize, Rest: whole.Creeps}
+		client, server := m.exchange(t.Context(), path, kind, e)
+		if text := judged(kind, e, client, server); text != "" {
+			return errors.New(text)
+		}
+		return nil
+	})
+}
+
+// endAtOnce: when a server ends, its client hears of it when it has all.
+func (m *mover) endAtOnce(t *testing.T) {
+	m.eachDownload(t, func(path, kind string) error {
+		return promptly(t.Context(), func(string) whole.Account {
+			client, _ := m.begin(t.Context(), path, kind, whole.Exchange{Shape: whole.Download, Size: 1})
+			return client
+		})
+	})
 }
 
 // exchangesOf are the exchanges of a kind. What nobody reads can be ended in every way. By HTTP/1.0 there is only an answer; the streams of HTTP/2 end their request
@@ -115,6 +164,9 @@ func exchangesOf(kind string) (list []whole.Exchange) {
 	shapes := []whole.Shape{whole.Download}
 	if kind == "http/2" || kind == "grpc" {
 		shapes = []whole.Shape{whole.Ask, whole.Post, whole.ResetByServer, whole.ResetByClient}
+	}
+	if kind == "websocket" { // of which no proxy half-closes the connection, or resets it: docs/adr/0011-bytes-arrive-whole.md
+		shapes = []whole.Shape{whole.Download, whole.Fetch, whole.Upload}
 	}
 	if opaque(kind) {
 		shapes = []whole.Shape{whole.Download, whole.Fetch, whole.Upload, whole.Drop, whole.Ask, whole.Post, whole.ResetByServer, whole.ResetByClient}
@@ -133,7 +185,7 @@ func exchangesOf(kind string) (list []whole.Exchange) {
 			}
 			list = append(list, whole.Exchange{Shape: shape, Size: size})
 			if size > 64<<10 {
-				list = append(list, whole.Exchange{Shape: shape, Size: size, Slow: true})
+				list = append(list, whole.Exchange{Shape: shape, Size: size, Rest: whole.Slowly})
 			}
 		}
 	}
@@ -403,7 +455,7 @@ func (m *mover) tunnelsCounted(ctx context.Context, t *testing.T, s *story.Scene
 	for _, path := range bytesPaths[:3] {
 		for _, kind := range []string{"tcp", "tls"} {
 			for _, e := range exchangesOf(kind) {
-				if e.Slow || e.Size != 1 && e.Shape != whole.Download || e.Size > 64<<10 {
+				if e.Rest > 0 || e.Size != 1 && e.Shape != whole.Download || e.Size > 64<<10 {
 					continue // once each shape
 				}
 				size += 1009

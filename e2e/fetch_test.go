@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/whole"
 	"github.com/sallyport/sallyport/e2e/world"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -58,6 +60,7 @@ func TestFetchOnUse(t *testing.T) {
 	f.knowing(otherAddr).closed(ctx, t, "tcp", "nobody")
 
 	f.recorded(ctx, t)
+	f.whole(ctx, t)
 
 	f.withoutController(ctx, t, fixed)
 	f.agentSilent(ctx, t, fixed)
@@ -101,10 +104,55 @@ type fetch struct {
 
 const fetchDomain = ".fetch.test"
 
+// wholes are exchanges that come first with their hosts, by which they are called.
+func (f *fetch) wholes() (list []whole.Exchange) {
+	for _, kind := range downloadsByHTTP {
+		for i, e := range exchangesOf(kind) {
+			e.ID = fmt.Sprintf("%s-%d", kind[:4], i)
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// portsOf are a host's ports.
+func (f *fetch) portsOf(name string) string {
+	const pages = "{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}"
+	switch {
+	case name[0] == '*':
+		return pages
+	case slices.ContainsFunc(f.wholes(), func(e whole.Exchange) bool { return e.ID == name }):
+		return fmt.Sprintf("{number: %d, name: http, protocol: HTTP}", wholePort)
+	}
+	return pages + ", {number: 7001, name: tcp, protocol: TCP}"
+}
+
+// whole: what the first request of a host is answered arrives, though it comes twice.
+func (f *fetch) whole(ctx context.Context, t *testing.T) {
+	server := serveWhole(t, f.scene.World.Outside, netip.AddrPortFrom(otherAddr, wholePort))
+	for _, e := range f.wholes() {
+		kind := downloadsByHTTP[0]
+		if e.ID[:4] != kind[:4] {
+			kind = downloadsByHTTP[1]
+		}
+		authority := fmt.Sprintf("%s%s:%d", e.ID, fetchDomain, wholePort)
+		w := requestWay{server, authority, func(ctx context.Context) (net.Conn, error) {
+			return f.app.host.DialContext(ctx, "tcp", netip.AddrPortFrom(f.made[e.ID], wholePort).String())
+		}}
+		client, account := w.exchange(ctx, kind, e)
+		if text := judged(kind, e, client, account); text != "" {
+			t.Errorf("%s, first with its host: %s", e, text)
+		}
+	}
+}
+
 // write registers the hosts, and waits until the pod's DNS has all of them. It asks for their addresses while nothing is fetched.
 func (f *fetch) write(ctx context.Context, t *testing.T) {
 	t.Helper()
 	names := []string{"named", "by-host", "by-sni", "by-address", "other", "later", "*.wild", "straight.wild"}
+	for _, e := range f.wholes() {
+		names = append(names, e.ID)
+	}
 	for i := range 20 {
 		names = append(names, fmt.Sprintf("unused-%d", i))
 	}
@@ -122,8 +170,8 @@ spec:
   hosts: [%q]
   location: MESH_EXTERNAL
   resolution: %s
-  ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}%s]
-`, object, gateway, name+fetchDomain, map[bool]string{true: "DYNAMIC_DNS", false: "DNS"}[name[0] == '*'], map[bool]string{false: ", {number: 7001, name: tcp, protocol: TCP}"}[name[0] == '*'])); err != nil {
+  ports: [%s]
+`, object, gateway, name+fetchDomain, map[bool]string{true: "DYNAMIC_DNS", false: "DNS"}[name[0] == '*'], f.portsOf(name))); err != nil {
 			t.Fatal(err)
 		}
 	}

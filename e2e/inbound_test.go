@@ -52,6 +52,7 @@ spec:
   - {name: https, port: 443, targetPort: 443}
   - {name: http-alt, port: 8080, targetPort: 8080}
   - {name: tcp, port: 9000, targetPort: 9000}
+  - {name: http-all, port: 9686, targetPort: 9686}
 ---
 apiVersion: v1
 kind: Service
@@ -71,6 +72,7 @@ ports:
 - {name: https, port: 443, protocol: TCP}
 - {name: http-alt, port: 8080, protocol: TCP}
 - {name: tcp, port: 9000, protocol: TCP}
+- {name: http-all, port: 9686, protocol: TCP}
 endpoints:
 - {addresses: [10.77.0.40], conditions: {ready: true}, targetRef: {kind: Pod, name: peer-1, namespace: default}}
 ---
@@ -160,6 +162,7 @@ func TestInbound(t *testing.T) {
 	}{
 		{"between pods", in.betweenPods},
 		{"a pod calls itself", in.itself},
+		{"requests arrive whole", in.whole},
 		{"no egress for neighbours", in.noEgress},
 		{"no egress without an app", in.nobodyListens},
 		{"strange destinations", in.strangeDestinations},
@@ -167,6 +170,21 @@ func TestInbound(t *testing.T) {
 		{"the log", in.log},
 	} {
 		t.Run(part.name, part.test)
+	}
+}
+
+// whole: what an app answers arrives, through both pods' proxies and through its own alone.
+func (in *inbound) whole(t *testing.T) {
+	server := serveWhole(t, in.peer.Host(), netip.AddrPortFrom(peerAddr, wholePort))
+	for what, w := range map[string]struct {
+		from *world.Host
+		at   netip.Addr
+	}{"from a pod": {in.scene.World.App, peerService}, "from one without a proxy": {in.stranger, peerAddr}} {
+		t.Run(what, func(t *testing.T) {
+			requestWay{server, fmt.Sprintf("%s:%d", peerHost, wholePort), func(ctx context.Context) (net.Conn, error) {
+				return w.from.DialContext(ctx, "tcp", netip.AddrPortFrom(w.at, wholePort).String())
+			}}.holds(t)
+		})
 	}
 }
 

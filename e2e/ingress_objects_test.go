@@ -28,6 +28,7 @@ spec:
   - {name: http, port: 80, targetPort: 8080}
   - {name: https, port: 443, targetPort: 8443}
   - {name: tcp, port: 9000, targetPort: 9000}
+  - {name: http-all, port: 9686, targetPort: 9686}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -37,6 +38,7 @@ ports:
 - {name: http, port: 8080, protocol: TCP}
 - {name: https, port: 8443, protocol: TCP}
 - {name: tcp, port: 9000, protocol: TCP}
+- {name: http-all, port: 9686, protocol: TCP}
 endpoints:
 - {addresses: [10.77.0.61], conditions: {ready: true}, targetRef: {kind: Pod, name: web-1, namespace: shop}}
 - {addresses: [10.77.0.62], conditions: {ready: true}, targetRef: {kind: Pod, name: web-2, namespace: shop}}
@@ -113,6 +115,7 @@ spec:
     route:
     - {destination: {host: web, port: {number: 80}, subset: v1}, weight: 75}
     - {destination: {host: web, port: {number: 80}, subset: v2}, weight: 25}
+  - {match: [{uri: {exact: /whole}}], route: [{destination: {host: web, port: {number: 9686}, subset: v1}}]}
   - {match: [{uri: {prefix: /moved}}], redirect: {uri: /v1, authority: elsewhere.test}}
   - {match: [{uri: {prefix: /itself}}], route: [{destination: {host: istio-ingressgateway.istio-ingress.svc.cluster.local, port: {number: 80}}}]}
   - {match: [{uri: {prefix: /door}}], route: [{destination: {host: door, port: {number: 80}}}]}

@@ -49,9 +49,11 @@ func TestIngress(t *testing.T) {
 		{"another name's connection", in.misdirected},
 		{"TLS passes", in.passesTLS},
 		{"bytes", in.bytes},
+		{"requests arrive whole", in.whole},
 		{"mutual TLS", in.mutualTLS},
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},
+		{"a neighbour takes no port of the gateway's own", in.ownPorts},
 		{"live", in.live},
 		{"explain", in.explainIstio},
 		{"tokens", in.tokens},
@@ -384,6 +386,13 @@ func (in *ingressScene) bytes(t *testing.T) {
 	}
 }
 
+// whole: what a pod answers arrives, by the mutual TLS that it takes, as a WebSocket, too.
+func (in *ingressScene) whole(t *testing.T) {
+	requestWay{serveWhole(t, in.pod, netip.AddrPortFrom(web1Addr, wholePort)), "plain.test", func(ctx context.Context) (net.Conn, error) {
+		return in.client.DialContext(ctx, "tcp", net.JoinHostPort(ingressAddr.String(), "8080"))
+	}}.holds(t)
+}
+
 // notForRent: no route leads to the gateway itself, the control plane, the proxy's own host, or outside.
 // mutualTLS: the gateway shows pods that have a proxy who it is, so that they need not let in anybody else.
 func (in *ingressScene) mutualTLS(t *testing.T) {
@@ -445,6 +454,49 @@ func (in *ingressScene) neighbour(t *testing.T) {
 	}
 	if resp, body, err := in.get(t.Context(), "https://bank.test/", in.trusting()); err == nil {
 		t.Errorf("bank.test without a certificate: %v %q", resp, body)
+	}
+}
+
+// ownPorts: what a namespace's Gateway says of the ports that the gateway's proxy and agent have themselves opens nothing, and the pod stays ready.
+func (in *ingressScene) ownPorts(t *testing.T) {
+	const object = `apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: doors, namespace: neighbour, creationTimestamp: "2026-02-02T00:00:00Z"}
+spec:
+  selector: {istio: ingressgateway}
+  servers:
+  - {port: {number: 15000, name: admin, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 15004, name: debug, protocol: TCP}, hosts: ["*"]}
+  - {port: {number: 15020, name: health, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 15021, name: ready, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 15053, name: dns, protocol: TCP}, hosts: ["*"]}
+  - {port: {number: 15054, name: dns-inside, protocol: TCP}, hosts: ["*"]}
+  - {port: {number: 80, name: http, protocol: HTTP}, hosts: [doors.test]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: doors, namespace: neighbour, creationTimestamp: "2026-02-02T00:00:00Z"}
+spec: {hosts: ["*"], gateways: [doors], http: [{directResponse: {status: 418}}], tcp: [{route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+`
+	if err := in.scene.Config.Write("doors.yaml", object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.scene.Config.Remove("doors.yaml") })
+	if err := world.Within(t.Context(), 30*time.Second, func() error {
+		resp, _, err := in.get(t.Context(), "http://doors.test/", nil)
+		if err == nil && resp.StatusCode != 418 {
+			err = errors.New(resp.Status)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := in.gateway.Admin(t.Context(), "/stats?filter=listener_manager.lds.update_rejected|listener_manager.listener_create_failure")
+	if text := string(stats); err != nil || strings.Count(text, ": 0") != 2 {
+		t.Errorf("listeners that the gateway's Envoy refused: %q (%v)", text, err)
+	}
+	if body, err := getFrom(t.Context(), in.client, netip.AddrPortFrom(ingressAddr, 15021), "http://"+ingressAddr.String()+":15021/healthz/ready"); err != nil {
+		t.Errorf("the gateway's readiness: %q (%v)", body, err)
 	}
 }
 

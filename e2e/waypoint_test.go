@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -49,7 +50,7 @@ spec: {clusterIP: 10.96.0.76, selector: {gateway.networking.k8s.io/gateway-name:
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: beta}
-spec: {clusterIP: 10.96.0.77, selector: {app: web}, ports: [{name: http, port: 9685}, {name: tcp-app, port: 9691}]}
+spec: {clusterIP: 10.96.0.77, selector: {app: web}, ports: [{name: http, port: 9685}, {name: tcp-app, port: 9691}, {name: http-all, port: 9686}]}
 ---
 apiVersion: v1
 kind: Service
@@ -109,13 +110,14 @@ func frontedPods() string {
 			"spec: {serviceAccountName: web, nodeName: node-1, containers: []}\nstatus: {podIP: %[2]s, phase: Running}\n", i+1, addr)
 	}
 	return out.String() + fmt.Sprintf("---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-1, namespace: beta, labels: {kubernetes.io/service-name: web}}\n"+
-		"addressType: IPv4\nports: [{name: http, port: %d}, {name: tcp-app, port: %d}]\nendpoints:\n"+
-		"- {addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-1}}\n- {addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-2}}\n", frontedHTTP, frontedTCP, betaAddr, beta2Addr)
+		"addressType: IPv4\nports: [{name: http, port: %d}, {name: tcp-app, port: %d}, {name: http-all, port: %d}]\nendpoints:\n"+
+		"- {addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-1}}\n- {addresses: [%s], targetRef: {kind: Pod, namespace: beta, name: web-2}}\n", frontedHTTP, frontedTCP, wholePort, betaAddr, beta2Addr)
 }
 
 type waypointTest struct {
 	hboneTest
 	front *ambientPod // the waypoint
+	first *world.Host // the first pod behind it
 	pod   *story.Pod
 }
 
@@ -134,6 +136,7 @@ func TestWaypoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.alpha = a.pod(t, "alpha", alphaAddr)
+	var first *world.Host
 	for i, addr := range []netip.Addr{betaAddr, beta2Addr} {
 		name := fmt.Sprintf("web-%d", i+1)
 		host, err := s.World.AddPod(name, addr)
@@ -143,14 +146,16 @@ func TestWaypoint(t *testing.T) {
 		if err := a.node.Tell(ctx, "add", "beta/"+name, host); err != nil {
 			t.Fatal(err)
 		}
-		serveTold(t, host, addr, frontedTCP)
+		if serveTold(t, host, addr, frontedTCP); first == nil {
+			first = host
+		}
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
 		})
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
 	serveTold(t, s.World.Outside, world.OutsideAddrs[0], leavingTold)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
+	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}, first: first}
 	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
 	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
 		t.Fatal(err)
@@ -159,6 +164,7 @@ func TestWaypoint(t *testing.T) {
 		{"routes of the Service", w.routes},
 		{"policies of requests", w.policies},
 		{"bytes", w.bytes},
+		{"requests arrive whole", w.whole},
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
 		{"to a host outside", w.outside},
@@ -229,6 +235,13 @@ func (w *waypointTest) bytes(t *testing.T) {
 		}
 		_ = c.Close()
 	}
+}
+
+// whole holds that of requests, which the Service's first subset takes.
+func (w *waypointTest) whole(t *testing.T) {
+	requestWay{serveWhole(t, w.first, netip.AddrPortFrom(betaAddr, wholePort)), fmt.Sprintf("%s:%d", frontedHost, wholePort), func(ctx context.Context) (net.Conn, error) {
+		return w.alpha.host.DialContext(ctx, "tcp", netip.AddrPortFrom(frontedVIP, wholePort).String())
+	}}.holds(t)
 }
 
 func (w *waypointTest) hboneClient(t *testing.T, account string) *hboneClient {

@@ -19,7 +19,7 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 	if t.InsecureSkipVerify.GetValue() {
 		r.unverified(field, t, simple, mutual)
 	}
-	r.configMap(at(field, "credentialName"), t.CredentialName)
+	r.credential(at(field, "credentialName"), t.CredentialName)
 	files := map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl}
 	switch {
 	case (simple || mutual) && t.CredentialName != "":
@@ -67,10 +67,13 @@ func (r *report) unverified(field string, t *networking.ClientTLSSettings, simpl
 	r.warn(at(field, "insecureSkipVerify"), true, "the server's certificate is not checked: anyone on the way can read and change the traffic", "remove it, and name the server's CA in credentialName or caCertificates")
 }
 
-// configMap holds credentials that are ConfigMaps to the rule's own namespace.
-func (r *report) configMap(field, credential string) {
+// credential holds those that are ConfigMaps to the rule's own namespace, as Secrets are by having no other name than their own.
+func (r *report) credential(field, credential string) {
 	name, is := strings.CutPrefix(credential, "configmap://")
 	if !is {
+		if credential != "" && !isObjectName(credential) {
+			r.warn(field, credential, "is no Secret's name, so nothing is sent to the host", "write the name alone of a Secret in namespace "+r.of.Namespace+", or configmap://NAME")
+		}
 		return
 	}
 	ns, name, qualified := strings.Cut(name, "/")

@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
 )
@@ -61,6 +62,10 @@ func (r *report) server(field string, s *networking.Server) {
 	// Number 0 stands for a Unix socket's.
 	if s.Port.Number != 0 || !strings.HasPrefix(s.Bind, unixPrefix) {
 		r.port(at(field, "port.number"), s.Port.Number)
+	}
+	if config.IsGatewayPort(s.Port.Number) {
+		r.warn(at(field, "port.number"), s.Port.Number, "is a port of the gateway's own proxy or agent, so nothing is opened at it",
+			"write another one, unless the gateway's Service leads this one to another port of its pods")
 	}
 	if s.Port.Name == "" {
 		r.reject(at(field, "port.name"), nil, "the port has no name", `give it one, as in "tls"`)

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/sallyport/sallyport/config/host"
 )
 
@@ -11,6 +13,9 @@ import (
 var labelForm = regexp.MustCompile(`^[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?$`)
 
 func isLabel(s string) bool { return len(s) <= 63 && labelForm.MatchString(s) }
+
+// isObjectName says whether an object of the cluster may have a name (RFC 1123 section 2.1, as Kubernetes reads it).
+func isObjectName(s string) bool { return len(validation.IsDNS1123Subdomain(s)) == 0 }
 
 // namespace rejects what is no namespace's name.
 func (r *report) namespace(field, value string) {

@@ -38,6 +38,7 @@ func (r *report) serverSettings(field string, t *networking.ServerTLSSettings) {
 		r.ownCertificate(field, t)
 		return
 	}
+	r.serverCredentials(field, t)
 	sources := 0
 	for _, set := range []bool{t.ServerCertificate != "" && t.PrivateKey != "", t.CredentialName != "", len(t.CredentialNames) > 0, len(t.TlsCertificates) > 0} {
 		if set {
@@ -65,6 +66,19 @@ func (r *report) serverSettings(field string, t *networking.ServerTLSSettings) {
 	}
 	if t.CaCrl != "" && t.Mode == networking.ServerTLSSettings_SIMPLE {
 		r.reject(at(field, "caCrl"), t.CaCrl, "mode SIMPLE asks clients for no certificate", "remove it, or set mode to MUTUAL")
+	}
+}
+
+// serverCredentials warns of what is no name of a Secret: those of the gateway's own namespace are meant, and are named without it.
+func (r *report) serverCredentials(field string, t *networking.ServerTLSSettings) {
+	named := map[string]string{"credentialName": t.CredentialName, "caCertCredentialName": t.CaCertCredentialName}
+	for i, name := range t.CredentialNames {
+		named[fmt.Sprintf("credentialNames[%d]", i)] = name
+	}
+	for _, at := range sortedKeys(named) {
+		if named[at] != "" && !isObjectName(named[at]) {
+			r.warn(field+"."+at, named[at], "is no Secret's name, so the server is not opened", "write the name alone of a Secret in the namespace of the gateway's pods")
+		}
 	}
 }
 

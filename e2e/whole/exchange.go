@@ -29,15 +29,23 @@ const (
 type Exchange struct {
 	ID    string // which one, for the server's account
 	Shape Shape
-	Size  int64 // bytes, without the line that orders them
-	Slow  bool  // who receives reads up to 64 KiB, then rests for 2 ms
+	Size  int64         // bytes, without the line that orders them
+	Rest  time.Duration // who receives reads up to 32 KiB, then rests so long
 }
 
+// How long slow readers rest. One that Creeps takes less in a second than a kernel keeps for it.
+const (
+	Slowly = 2 * time.Millisecond
+	Creeps = 50 * time.Millisecond
+)
+
 // String is the line that orders the exchange.
-func (e Exchange) String() string { return fmt.Sprintf("%s %s %d %t", e.ID, e.Shape, e.Size, e.Slow) }
+func (e Exchange) String() string {
+	return fmt.Sprintf("%s %s %d %d", e.ID, e.Shape, e.Size, e.Rest.Nanoseconds())
+}
 
 func parse(line string) (e Exchange, err error) {
-	_, err = fmt.Sscan(strings.TrimSpace(line), &e.ID, &e.Shape, &e.Size, &e.Slow)
+	_, err = fmt.Sscan(strings.TrimSpace(line), &e.ID, &e.Shape, &e.Size, (*int64)(&e.Rest))
 	return e, err
 }
 
@@ -50,10 +58,7 @@ type Conn interface {
 // resetter is a connection that can be reset.
 type resetter interface{ Reset() error }
 
-const (
-	piece   = 64 << 10
-	restFor = 2 * time.Millisecond
-)
+const piece = 64 << 10
 
 // pattern is what is sent, again and again. Its length is a prime, so that no power of two is a period of it.
 var pattern = func() []byte {
@@ -87,10 +92,21 @@ func send(to io.Writer, size int64) (sent int64, err error) {
 
 // receive reads up to limit bytes, or until the end where there is no limit (-1), and gives how many came. The end itself
 // is no error.
-func receive(from io.Reader, limit int64, slow bool) (got int64, err error) {
+func receive(from io.Reader, limit int64, rests time.Duration) (got int64, err error) {
+	got, _, err = receiveAll(from, limit, rests)
+	return got, err
+}
+
+// receiveAll says also how long after the last byte the end came.
+func receiveAll(from io.Reader, limit int64, rests time.Duration) (got int64, late time.Duration, err error) {
+	last := time.Now()
 	buffer := make([]byte, piece)
-	rest := time.NewTicker(restFor)
-	defer rest.Stop()
+	rested := make(<-chan time.Time)
+	if rests > 0 {
+		rest := time.NewTicker(rests)
+		defer rest.Stop()
+		rested = rest.C
+	}
 	for limit < 0 || got < limit {
 		room := buffer[:32<<10]
 		if limit >= 0 {
@@ -98,20 +114,21 @@ func receive(from io.Reader, limit int64, slow bool) (got int64, err error) {
 		}
 		n, err := from.Read(room)
 		if !bytes.Equal(room[:n], at(got, n)) {
-			return got, fmt.Errorf("other bytes than were sent came after %d", got)
+			return got, 0, fmt.Errorf("other bytes than were sent came after %d", got)
 		}
 		got += int64(n)
 		if errors.Is(err, io.EOF) {
-			return got, nil
+			return got, time.Since(last), nil
 		}
 		if err != nil {
-			return got, err
+			return got, 0, err
 		}
-		if slow {
-			<-rest.C
+		last = time.Now()
+		if rests > 0 {
+			<-rested
 		}
 	}
-	return got, nil
+	return got, 0, nil
 }
 
 // receipt is the server's account of what came, as a line of fixed length.
@@ -121,6 +138,7 @@ func receipt(got int64) string { return fmt.Sprintf("received %020d\n", got) }
 type Account struct {
 	Bytes int64
 	Err   error
+	Late  time.Duration // how long after the last byte the end came, to a client who downloads
 }
 
 // Run does the client's part on an open connection, which it closes, and gives its account: of what it sent where it is
@@ -136,12 +154,12 @@ func Run(c Conn, e Exchange) Account {
 func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 	switch e.Shape {
 	case Download:
-		a.Bytes, a.Err = receive(from, -1, e.Slow)
+		a.Bytes, a.Late, a.Err = receiveAll(from, -1, e.Rest)
 	case Fetch:
-		a.Bytes, a.Err = receive(from, e.Size, e.Slow)
+		a.Bytes, a.Err = receive(from, e.Size, e.Rest)
 	case Ask:
 		if a.Err = c.CloseWrite(); a.Err == nil {
-			a.Bytes, a.Err = receive(from, -1, e.Slow)
+			a.Bytes, a.Err = receive(from, -1, e.Rest)
 		}
 	case Upload, Post:
 		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil && e.Shape == Post {
@@ -153,9 +171,9 @@ func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 	case Drop:
 		a.Bytes, a.Err = send(c, e.Size)
 	case ResetByServer:
-		if a.Bytes, a.Err = receive(from, e.Size, e.Slow); a.Err == nil {
+		if a.Bytes, a.Err = receive(from, e.Size, e.Rest); a.Err == nil {
 			if _, err := fmt.Fprint(c, "."); err == nil { // all has come: now it may reset
-				_, a.Err = receive(from, -1, false)
+				_, a.Err = receive(from, -1, 0)
 			}
 		}
 	case ResetByClient:
@@ -208,25 +226,25 @@ func (e Exchange) server(c Conn, from io.Reader) (a Account) {
 		a.Bytes, a.Err = send(c, e.Size)
 	case Fetch:
 		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
-			_, a.Err = receive(from, -1, false)
+			_, a.Err = receive(from, -1, 0)
 		}
 	case Ask:
-		if _, a.Err = receive(from, -1, false); a.Err == nil {
+		if _, a.Err = receive(from, -1, 0); a.Err == nil {
 			a.Bytes, a.Err = send(c, e.Size)
 		}
 	case Upload, ResetByClient:
-		if a.Bytes, a.Err = receive(from, e.Size, e.Slow); a.Err == nil {
+		if a.Bytes, a.Err = receive(from, e.Size, e.Rest); a.Err == nil {
 			_, a.Err = io.WriteString(c, receipt(a.Bytes))
 		}
 		if a.Err == nil {
-			_, a.Err = receive(from, -1, false)
+			_, a.Err = receive(from, -1, 0)
 		}
 	case Post:
-		if a.Bytes, a.Err = receive(from, -1, e.Slow); a.Err == nil {
+		if a.Bytes, a.Err = receive(from, -1, e.Rest); a.Err == nil {
 			_, a.Err = io.WriteString(c, receipt(a.Bytes))
 		}
 	case Drop:
-		a.Bytes, a.Err = receive(from, -1, e.Slow)
+		a.Bytes, a.Err = receive(from, -1, e.Rest)
 	case ResetByServer:
 		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
 			if a.Err = expect(from, "."); a.Err == nil {

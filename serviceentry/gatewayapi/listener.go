@@ -159,7 +159,7 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 	if in.Port < 1 || in.Port > 65535 {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), fmt.Sprintf("port: %d is no port number", in.Port)}
 	}
-	if config.IsBoundPort(l.Port) {
+	if config.IsGatewayPort(l.Port) {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonPortUnavailable), "port: proxies listen there themselves"}
 	}
 	return l

@@ -339,7 +339,7 @@ type portTaken struct {
 
 // take gives a server what older ones left of its port.
 func (o *OpenedServer) take(ports map[openedPort]*portTaken) {
-	if o.Serves == NotServed || config.IsBoundPort(o.Listen) || o.Listen == 0 {
+	if o.Serves == NotServed || config.IsGatewayPort(o.Listen) || o.Listen == 0 {
 		o.close(cmp.Or(o.Why, "port.number: proxies listen there themselves"))
 		return
 	}

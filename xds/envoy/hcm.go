@@ -90,6 +90,7 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)},
 		Http2ProtocolOptions:            http2Limits(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
+		DelayedCloseTimeout:             closeWhenWritten(),
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
@@ -139,10 +140,6 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 	}
 	if m.Tunnel {
 		endsTunnels(hcm)
-	}
-	if m.Connect {
-		// The end of a tunnel is the end of its connection: by default it would come a second late.
-		hcm.DelayedCloseTimeout = durationpb.New(0)
 	}
 	return hcm
 }

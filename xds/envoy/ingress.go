@@ -58,7 +58,7 @@ func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
 		Http2ProtocolOptions:            http2Limits(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		DrainTimeout:                    durationpb.New(drainTime),
-		DelayedCloseTimeout:             durationpb.New(0),
+		DelayedCloseTimeout:             closeWhenWritten(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	})
 }
@@ -73,14 +73,14 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 
 // ingressFilters are what requests go through that come in. Their route is found once more when a token was verified, or an authorizer has
 // answered; Envoy leaves out a filter that is off by the route that was found first. So those that few routes need are on, and do nothing where the
-// route says nothing.
+// route says nothing. An upgrade needs none (upgradesOverHTTP11): no cluster here leaves it to the server what is spoken, and what is offered says to a pod's proxy
+// that it is the mesh that speaks.
 func ingressFilters() []*hcmv3.HttpFilter {
 	return append(AuthorizeRequests(),
 		httpFilter(FilterCORS, &corsv3.Cors{}), // a browser's preflight has nothing to show to an authorizer
 		asksByRoute(),
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
 		translatesAsked(),
-		upgradesOverHTTP11(),
 		sessions(),
 		router(),
 	)

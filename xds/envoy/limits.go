@@ -75,6 +75,11 @@ func resetStuck() *corev3.SocketOption {
 	}
 }
 
+// closeWhenWritten is a connection manager's delayed_close_timeout: none. With Envoy's own second, the end of an upgrade comes a second late, and a
+// client that has taken nothing for a second when its server has ended is given a clean end in place of the rest. Who takes nothing at all is
+// cut off by resetStuck (docs/adr/0107-a-connection-ends-when-all-is-written.md).
+func closeWhenWritten() *durationpb.Duration { return durationpb.New(0) }
+
 // Linux's numbers, from linux/in.h and linux/tcp.h.
 const (
 	ipprotoTCP     = 6

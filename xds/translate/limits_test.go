@@ -57,6 +57,9 @@ func boundedListener(t *testing.T, l *listenerv3.Listener) {
 			if hcm.RequestHeadersTimeout.AsDuration() == 0 || hcm.GetCommonHttpProtocolOptions().GetIdleTimeout().AsDuration() == 0 {
 				t.Errorf("listener %s: clients may be silent for ever", l.Name)
 			}
+			if l.Address != nil && (hcm.DelayedCloseTimeout == nil || hcm.DelayedCloseTimeout.AsDuration() > 0) {
+				t.Errorf("listener %s, chain %s: who reads slowly is cut off, and upgrades end late", l.Name, chain.Name)
+			}
 		}
 	}
 }
