@@ -15,7 +15,7 @@ help: ## List the targets.
 
 .PHONY: build
 build: static ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
-	CGO_ENABLED=1 $(BUILD) -o $(BIN)/sallyport ./cmd/sallyport
+	CGO_ENABLED=1 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -extldflags "-Wl,--no-export-dynamic"' -o $(BIN)/sallyport ./cmd/sallyport
 
 .PHONY: static
 static:

@@ -98,7 +98,7 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	}
 	if list := a.snap.Services(d.Host); len(list) > 0 {
 		svc := list[0]
-		if svc.Withheld.Why != "" {
+		if svc.Withheld != nil {
 			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field), missing
 		}
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing

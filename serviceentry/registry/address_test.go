@@ -51,11 +51,11 @@ func TestAddressOwner(t *testing.T) {
 // TestMadeUpAddressesCannotBeWritten: they belong to the hosts that they were made up for.
 func TestMadeUpAddressesCannotBeWritten(t *testing.T) {
 	w := newWorld(t, entryYAML("shop/a", "a.test", ""))
-	vip := w.Snapshot().Services("a.test")[0].VIP4
+	vip := w.Snapshot().Services("a.test")[0].VIP4()
 	w.apply(entryYAML("team/b", "b.test", "ports: [{number: 80, name: http, protocol: HTTP}]\n  addresses: ["+vip.String()+"]"))
 	b := w.Snapshot().Services("b.test")[0]
-	if len(b.Addresses) != 0 || !b.VIP4.IsValid() || b.VIP4 == vip {
-		t.Errorf("b.test has the addresses %v and %v", b.Addresses, b.VIP4)
+	if len(b.Addresses) != 0 || b.MadeUp == 0 || b.VIP4() == vip {
+		t.Errorf("b.test has the addresses %v and %v", b.Addresses, b.VIP4())
 	}
 }
 

@@ -85,10 +85,10 @@ func entriesOf(list []*Service) (n int) {
 
 // slot is that of the service's made-up addresses, both of which come from one slot.
 func (s *Service) slot() (uint16, bool) {
-	if !s.VIP4.IsValid() {
+	if s.MadeUp == 0 {
 		return 0, false
 	}
-	return slotOf(s.VIP4), true
+	return s.MadeUp, true
 }
 
 // slotOf is the slot of a made-up address of either family: its last two bytes.
@@ -260,7 +260,7 @@ func (s *Snapshot) MatchAddress(ip netip.Addr, port uint32, ns string, scope *Si
 
 func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	has := func(name string) *Service {
-		if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4 == ip || svc.VIP6 == ip) && svc.takesAt(port) {
+		if svc := s.Visible(name, ns, scope); svc != nil && (svc.VIP4() == ip || svc.VIP6() == ip) && svc.takesAt(port) {
 			return svc
 		}
 		return nil
@@ -269,7 +269,7 @@ func (s *Snapshot) matchMadeUp(ip netip.Addr, port uint32, ns string, scope *Sid
 		if at >= slots {
 			continue
 		}
-		if v4, v6 := addressesAt(at); ip != v4 && ip != v6 {
+		if v4, v6 := addressesAt(offsetOf(at)); ip != v4 && ip != v6 {
 			continue
 		}
 		if svc := has(name); svc != nil {

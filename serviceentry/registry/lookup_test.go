@@ -62,7 +62,7 @@ func (w who) matchRange(s *registry.Snapshot, ip netip.Addr, port uint32) string
 // madeUp is who has a made-up address, by looking at every host.
 func (w who) madeUp(s *registry.Snapshot, ip netip.Addr, port uint32) (owner string) {
 	w.sees(s, port, func(svc *registry.Service, _ registry.Port) {
-		if svc.VIP4 == ip || svc.VIP6 == ip {
+		if svc.VIP4() == ip || svc.VIP6() == ip {
 			owner = svc.Host
 		}
 	})
@@ -96,8 +96,8 @@ func TestLookupsFindWhatIsThere(t *testing.T) {
 				for _, a := range svc.Addresses {
 					addresses[a.Addr()], addresses[a.Addr().Next()] = true, true
 				}
-				if svc.VIP4.IsValid() {
-					addresses[svc.VIP4], addresses[svc.VIP6] = true, true
+				if svc.MadeUp != 0 {
+					addresses[svc.VIP4()], addresses[svc.VIP6()] = true, true
 				}
 			}
 		}

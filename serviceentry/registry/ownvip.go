@@ -2,7 +2,6 @@ package registry
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 )
 
@@ -192,13 +191,13 @@ func slotIn(m map[string]uint32, host string) int {
 // In gives a service as a namespace sees it: its made-up address may be another there than for everybody.
 func (s *Snapshot) In(svc *Service, ns string) *Service {
 	at, ok := s.made[ns][svc.Host]
-	if !ok || !svc.VIP4.IsValid() {
+	if !ok || svc.MadeUp == 0 {
 		return svc
 	}
 	out := *svc
-	out.VIP4, out.VIP6 = netip.Addr{}, netip.Addr{}
+	out.MadeUp = 0
 	if at < slots {
-		out.VIP4, out.VIP6 = addressesAt(at)
+		out.MadeUp = offsetOf(at)
 	}
 	out.Hash = (out.Hash ^ uint64(at+1)) * 1099511628211 // FNV-1a: another address, another service
 	return &out

@@ -268,26 +268,26 @@ func TestAddressesAreUnique(t *testing.T) {
 		owner := map[string]string{}
 		for host, list := range s.Hosts() {
 			for _, svc := range list {
-				if !svc.VIP4.IsValid() {
+				if svc.MadeUp == 0 {
 					continue
 				}
-				if other := owner[svc.VIP4.String()]; other != "" && other != host {
-					t.Fatalf("%s and %s share %s", host, other, svc.VIP4)
+				if other := owner[svc.VIP4().String()]; other != "" && other != host {
+					t.Fatalf("%s and %s share %s", host, other, svc.VIP4())
 				}
-				owner[svc.VIP4.String()] = host
+				owner[svc.VIP4().String()] = host
 			}
 		}
 		for _, ns := range registrytest.Namespaces { // and in each namespace's eyes
 			owner := map[string]string{}
 			for host := range s.Hosts() {
 				svc := s.Visible(host, ns, nil)
-				if svc == nil || !svc.VIP4.IsValid() {
+				if svc == nil || svc.MadeUp == 0 {
 					continue
 				}
-				if other := owner[svc.VIP4.String()]; other != "" {
-					t.Fatalf("in %s, %s and %s share %s", ns, host, other, svc.VIP4)
+				if other := owner[svc.VIP4().String()]; other != "" {
+					t.Fatalf("in %s, %s and %s share %s", ns, host, other, svc.VIP4())
 				}
-				owner[svc.VIP4.String()] = host
+				owner[svc.VIP4().String()] = host
 			}
 		}
 	}
@@ -300,21 +300,21 @@ func TestOwnAddressStays(t *testing.T) {
 	w := newWorld(t, entryYAML("team-a/own", "h-71.example", tcp), entryYAML("istio-system/roots", "h-1000.example", tcp))
 	before := w.Snapshot()
 	addresses := func(s *registry.Snapshot) string {
-		return fmt.Sprint(s.Visible("h-71.example", "team-a", nil).VIP4, s.Visible("h-1000.example", "team-a", nil).VIP4, s.Visible("h-1000.example", "x", nil).VIP4)
+		return fmt.Sprint(s.Visible("h-71.example", "team-a", nil).VIP4(), s.Visible("h-1000.example", "team-a", nil).VIP4(), s.Visible("h-1000.example", "x", nil).VIP4())
 	}
 	was := addresses(before)
-	slot := before.Visible("h-71.example", "team-a", nil).VIP4
+	slot := before.Visible("h-71.example", "team-a", nil).VIP4()
 	for i := range registrytest.Times(400) { // names are tried until some fall on the same slots; h-159.example does
 		w.apply(entryYAML(fmt.Sprintf("aaa/e%d", i), fmt.Sprintf("a-%d.example, h-159.example, h-%d.example", i, i), "ports: [{number: 443, name: tls, protocol: TLS}]"))
 		if now := addresses(w.Snapshot()); now != was {
 			t.Fatalf("%s became %s", was, now)
 		}
 	}
-	if own := w.Snapshot().Services("h-71.example")[0]; own.VIP4 == slot {
+	if own := w.Snapshot().Services("h-71.example")[0]; own.VIP4() == slot {
 		t.Error("nobody else wanted the address: the test tries nothing")
 	}
 	for host := range w.Snapshot().Hosts() {
-		if svc := w.Snapshot().Visible(host, "team-a", nil); host != "h-71.example" && svc != nil && svc.VIP4 == slot {
+		if svc := w.Snapshot().Visible(host, "team-a", nil); host != "h-71.example" && svc != nil && svc.VIP4() == slot {
 			t.Errorf("%s has the address too", host)
 		}
 	}

@@ -249,7 +249,7 @@ func TestAddresses(t *testing.T) {
 		entryYAML("default/made", "made.test", "ports: [{number: 6379, name: tcp, protocol: TCP}, {number: 443, name: tls, protocol: TLS}]"),
 		entryYAML("shop/private", "private.test", "exportTo: [\".\"]\n  addresses: [203.0.113.9]\n  ports: [{number: 5432, name: tcp, protocol: TCP}]"),
 	).Snapshot()
-	made := s.Services("made.test")[0].VIP4
+	made := s.Services("made.test")[0].VIP4()
 	if !host.MadeUp(made) || host.MadeUp(netip.MustParseAddr("203.0.113.7")) || host.MadeUp(netip.Addr{}) {
 		t.Errorf("made up: %s", made)
 	}

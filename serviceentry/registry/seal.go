@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/netip"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -50,7 +49,7 @@ func (b *batch) seal(host string) {
 // final gives the values that readers see: with made-up addresses, the ports of entries that belong together, and
 // the hash over all of it.
 func (b *batch) final(host string, list []*Service) []*Service {
-	v4, v6 := b.madeUp.all.lookup(host)
+	madeUp := b.madeUp.all.lookup(host)
 	out := make([]*Service, len(list))
 	for i, s := range list {
 		fresh := s
@@ -58,9 +57,9 @@ func (b *batch) final(host string, list []*Service) []*Service {
 			fresh = new(*s)
 		}
 		fresh.Ports = ownPorts(s.Ports)
-		fresh.VIP4, fresh.VIP6, fresh.Hash = v4, v6, 0
+		fresh.MadeUp, fresh.Hash = madeUp, 0
 		if len(fresh.Addresses) > 0 || !fresh.entry() && !fresh.Elsewhere {
-			fresh.VIP4, fresh.VIP6 = netip.Addr{}, netip.Addr{}
+			fresh.MadeUp = 0
 		}
 		out[i] = fresh
 	}

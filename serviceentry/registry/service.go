@@ -52,7 +52,7 @@ type Port struct {
 }
 
 // Resolution says how a service's endpoints are found.
-type Resolution int
+type Resolution uint8
 
 // The resolutions. DNS covers DNS_ROUND_ROBIN and DYNAMIC_DNS: the proxy resolves the name it is asked for.
 const (
@@ -109,7 +109,8 @@ func (e ExportTo) within(ns string) ExportTo {
 // Withheld is why an export does not count: the field that decides, and a few words.
 type Withheld struct{ Field, Why string }
 
-// Service is one host as one object registered it. It is immutable; equal hashes mean equal services.
+// Service is one host as one object registered it. It is immutable; equal hashes mean equal services. There are as many as hosts: what is
+// said by a bit lies together.
 type Service struct {
 	Host      string // lower case, or a wildcard "*.example.com"
 	Namespace string
@@ -117,41 +118,48 @@ type Service struct {
 	Revision  string // of Source, see config.Object
 	Created   time.Time
 
-	External bool // outside the mesh
-	// Unregistered says that no object registers the host: a rule of an EgressPolicy lets it out (see unregistered.go).
-	Unregistered bool `json:",omitzero"`
-	Ports        []Port
-	Resolution   Resolution
-	Addresses    []netip.Prefix // that the user wrote, or the cluster IPs
-	Endpoints    []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
-	ExportTo     ExportTo
-	SANs         []string // subjectAltNames that the server must show one of
-	// Withheld says why the entry's exportTo does not count beyond its own namespace; zero where it does.
-	Withheld Withheld
+	Ports     []Port
+	Addresses []netip.Prefix // that the user wrote, or the cluster IPs
+	Endpoints []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
+	ExportTo  ExportTo
+	SANs      []string // subjectAltNames that the server must show one of
+	// Withheld says why the entry's exportTo does not count beyond its own namespace; nil where it does.
+	Withheld *Withheld `json:",omitzero"`
 
 	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
 	Exit Ref
+	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
+	Waypoint Ref `json:",omitzero"`
+	// TrafficDistribution is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.
+	TrafficDistribution TrafficDistribution `json:",omitzero"`
+	NodeLocal           bool                `json:",omitzero"`
+
+	Resolution Resolution
+	External   bool // outside the mesh
+	// Unregistered says that no object registers the host: a rule of an EgressPolicy lets it out (see unregistered.go).
+	Unregistered bool `json:",omitzero"`
 	// RootExit says that an object of the root namespace leaves by Exit: such a gateway speaks for others.
 	RootExit bool
 	// Borrowed says that the gateway is neither the mesh's, nor of the namespace that names it, nor named by the root
 	// namespace: nobody who could says that it is one, so it stays a Service like others for everybody else.
 	Borrowed bool
-	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
-	Waypoint Ref `json:",omitzero"`
 	// HasSelector says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
 	HasSelector bool `json:",omitzero"`
 	// ByClientIP says of a Kubernetes Service that it keeps clients with their pods by their addresses (sessionAffinity), which proxies do not.
 	ByClientIP bool `json:",omitzero"`
 	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
 	Elsewhere bool `json:",omitzero"`
-	// TrafficDistribution is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.
-	TrafficDistribution TrafficDistribution `json:",omitzero"`
-	NodeLocal           bool                `json:",omitzero"`
-	// VIP4 and VIP6 are the addresses made up for a host that has none.
-	VIP4, VIP6 netip.Addr
+	// MadeUp is where the addresses that are made up for a host that has none are in their ranges; 0 of one without.
+	MadeUp uint16 `json:",omitzero"`
 
 	Hash uint64 // covers everything above
 }
+
+// VIP4 and VIP6 are the addresses made up for a host that has none; else the zero Addr.
+func (s *Service) VIP4() netip.Addr { v4, _ := addressesAt(s.MadeUp); return v4 }
+
+// VIP6 is VIP4 for IPv6.
+func (s *Service) VIP6() netip.Addr { _, v6 := addressesAt(s.MadeUp); return v6 }
 
 // Wildcard says whether the host is a pattern.
 func (s *Service) Wildcard() bool { return len(s.Host) > 0 && s.Host[0] == '*' }

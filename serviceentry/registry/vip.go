@@ -225,17 +225,23 @@ func (v *vips) holdsAny(slots map[uint32]bool) bool {
 	return false
 }
 
-// lookup gives the host's addresses; both are the zero Addr for a host without a claim.
-func (v *vips) lookup(name string) (v4, v6 netip.Addr) {
+// lookup gives where the host's addresses are, as Service.MadeUp does.
+func (v *vips) lookup(name string) uint16 {
 	at, ok := v.slot[name]
 	if !ok {
-		return netip.Addr{}, netip.Addr{}
+		return 0
 	}
-	return addressesAt(at)
+	return offsetOf(at)
 }
 
-func addressesAt(at uint32) (v4, v6 netip.Addr) {
-	offset := uint16(at + 1)
+// offsetOf is Service.MadeUp of a slot: the first address of a range is nobody's.
+func offsetOf(slot uint32) uint16 { return uint16(slot + 1) }
+
+// addressesAt gives the addresses there; of 0 the zero Addr.
+func addressesAt(offset uint16) (v4, v6 netip.Addr) {
+	if offset == 0 {
+		return netip.Addr{}, netip.Addr{}
+	}
 	b4 := host.MadeUp4.Addr().As4()
 	binary.BigEndian.PutUint16(b4[2:], offset)
 	b6 := host.MadeUp6.Addr().As16()

@@ -32,7 +32,7 @@ func nameless(ns, name string, age int) config.Change {
 func madeUp(s *registry.Snapshot) map[string]netip.Addr {
 	out := map[string]netip.Addr{}
 	for host, list := range s.Hosts() {
-		out[host] = list[0].VIP4
+		out[host] = list[0].VIP4()
 	}
 	return out
 }

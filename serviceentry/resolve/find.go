@@ -264,8 +264,8 @@ func answered(svc *registry.Service) netip.Addr {
 	if svc == nil {
 		return netip.Addr{}
 	}
-	if svc.VIP4.IsValid() {
-		return svc.VIP4
+	if svc.MadeUp != 0 {
+		return svc.VIP4()
 	}
 	for _, address := range svc.Addresses {
 		if address.IsSingleIP() {

@@ -26,8 +26,8 @@ func (h *SidecarHost) ByGateway() bool { return !h.Service.Exit.IsZero() && h.Wa
 // Addresses are the single ones that lead to the host at a port.
 func (h *SidecarHost) Addresses(p registry.Port) (out []netip.Addr) {
 	svc := h.Service
-	if svc.VIP4.IsValid() {
-		out = append(out, svc.VIP4, svc.VIP6)
+	if svc.MadeUp != 0 {
+		out = append(out, svc.VIP4(), svc.VIP6())
 	}
 	for _, a := range svc.Addresses {
 		if a.IsSingleIP() && svc.ByAddress() && !slices.Contains(h.LostAddresses, netip.AddrPortFrom(a.Addr(), uint16(p.Number))) {
@@ -92,7 +92,7 @@ func (h *SidecarHost) routes(p registry.Port) []Route {
 // against each other, it would not come.
 func (h *SidecarHost) tlsRoutes(out []Route, p registry.Port) []Route {
 	svc := h.Service
-	if !svc.VIP4.IsValid() && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
+	if svc.MadeUp == 0 && (len(svc.Addresses) == 0 || !svc.ByAddress()) {
 		return h.opaque(out, p, Anyhow)
 	}
 	byAddress, byName := Route{For: Connections, FoundBy: ByAddress}, Route{For: Connections, FoundBy: ByHostName}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -39,8 +40,11 @@ type Cache struct {
 	holds      *holds
 	rests      *time.Timer // nil when nothing rests
 	packed     int         // payloads of everything that are kept
-	freed      time.Time   // when memory was last given back
+	free       func()      // gives memory back
+	freed      time.Time   // when it was last given back
 	frees      bool        // memory is given back later
+	settles    *time.Timer // until what making views took is given back; nil before the first one
+	settled    time.Time   // when it last was
 }
 
 // NewCache makes a cache that serves the snapshot.
@@ -53,8 +57,12 @@ func NewCache(s *registry.Snapshot) *Cache {
 		pods:       map[string]*class{},
 		streams:    map[*core.Node]*stream{},
 		holds:      newHolds(),
+		free:       debug.FreeOSMemory,
 	}
 }
+
+// GiveBackBy says how memory is given back after bursts; otherwise it is the heap's. Call it before anybody is served.
+func (c *Cache) GiveBackBy(free func()) { c.free = free }
 
 // Publish moves everybody on to a snapshot. The cost is that of what changed, once for each class, and a small
 // message for each stream.
@@ -226,6 +234,7 @@ func (c *Cache) classOf(key translate.Class) *class {
 	} else {
 		cl.view = c.translator.Build(c.snapshot, key)
 	}
+	c.settleLater()
 	c.classes[key] = cl
 	return cl
 }

@@ -26,3 +26,10 @@ func SetRestTime(t *testing.T, d time.Duration) {
 	restTime.set(d)
 	t.Cleanup(func() { restTime.set(usual) })
 }
+
+// ViewMade is what happens when a class's view was made.
+func (c *Cache) ViewMade() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settleLater()
+}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"runtime/debug"
 	"time"
 
 	"github.com/sallyport/sallyport/xds/resource"
@@ -55,7 +54,7 @@ func (c *Cache) giveBack() {
 	}
 	c.freed = time.Now()
 	c.translator.ForgetRecent()
-	go debug.FreeOSMemory()
+	go c.free()
 }
 
 // giveBackAfter gives memory back later, unless that is to be anyway: also what changes leave, of which there may be too few for the garbage collector to come
@@ -73,4 +72,31 @@ func (c *Cache) freeLater() {
 	if c.frees = false; c.packed == 0 { // otherwise it is given back after the last one
 		c.giveBack()
 	}
+}
+
+const (
+	// settledAfter is how long no view of a class was made before what making them took is given back: of a host that is some fifty KiB, most of it garbage by then.
+	settledAfter = time.Second
+	// settleEvery is how often that is done at most.
+	settleEvery = 15 * time.Second
+)
+
+// settleLater gives back what making views takes, when no further one is made. c.mu is held.
+func (c *Cache) settleLater() {
+	if c.settles == nil {
+		c.settles = time.AfterFunc(settledAfter, c.settle)
+		return
+	}
+	c.settles.Reset(settledAfter)
+}
+
+func (c *Cache) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if early := settleEvery - time.Since(c.settled); early > 0 {
+		c.settles.Reset(early)
+		return
+	}
+	c.settled = time.Now()
+	go c.free()
 }

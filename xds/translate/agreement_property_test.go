@@ -153,8 +153,8 @@ func meshTry(r *rand.Rand, e *envoys) tried {
 		x.Host = addressIn(r, one(r, registrytest.MeshAddresses))
 	case 3:
 		x.Host = one(r, []string{"10.4.0.5", "10.4.1.12", "192.0.2.4", "10.96.0.2", "10.96.0.7", "240.240.1.1", "198.51.100.9", "2001:db8:ffff::1"})
-		if all := e.snapshot.Services(name); len(all) > 0 && all[0].VIP4.IsValid() { // by its made-up address
-			x.Host = one(r, []netip.Addr{all[0].VIP4, all[0].VIP6}).String()
+		if all := e.snapshot.Services(name); len(all) > 0 && all[0].MadeUp != 0 { // by its made-up address
+			x.Host = one(r, []netip.Addr{all[0].VIP4(), all[0].VIP6()}).String()
 		}
 	case 4:
 		x.Host = "q." + strings.TrimPrefix(name, "*.")

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -96,7 +95,7 @@ func (p *plane) configure(ctx context.Context) error {
 			if fetched.Tried { // proxies that have keys are to be given none that nobody has asked for
 				p.readyOnce.Do(func() {
 					close(p.ready)
-					debug.FreeOSMemory() // reading everything left as much garbage as there will ever be
+					giveMemoryBack() // reading everything left as much garbage as there will ever be
 				})
 			}
 		case <-p.settings:

@@ -66,6 +66,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 		return nil, fmt.Errorf("machines that join: %w", err)
 	}
 	p.snapshot.Store(reg.Snapshot())
+	p.cache.GiveBackBy(giveMemoryBack)
 	p.cache.FollowPods(p.podsOn)
 	p.cache.FollowProbes(p.machines.Probe)
 	p.keys.Folder = filepath.Join(cfg.DataDir, "token-keys")

@@ -64,7 +64,7 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 		d.Warnings = append(d.Warnings, admission.WithoutTables(*o, without, s.Mesh))
 	}
 	for _, svc := range servicesOf(s, o) {
-		if w := svc.Withheld; w.Why != "" {
+		if w := svc.Withheld; w != nil {
 			d.Warnings = append(d.Warnings, admission.Withheld(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))
 		}
 		switch {
@@ -74,8 +74,8 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 			d.Gateway = registry.ExitDirect
 		}
 		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
-		if svc := s.In(svc, svc.Namespace); svc.VIP4.IsValid() {
-			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4.String(), Host: svc.Host}, condition.Address{Value: svc.VIP6.String(), Host: svc.Host})
+		if svc := s.In(svc, svc.Namespace); svc.MadeUp != 0 {
+			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4().String(), Host: svc.Host}, condition.Address{Value: svc.VIP6().String(), Host: svc.Host})
 		}
 	}
 	return d

@@ -31,6 +31,7 @@ type file struct {
 	hash    uint64
 	read    bool // its bytes were read, and hash is theirs
 	objects contents
+	scan    uint64 // the last one that found it as it was
 }
 
 // object gives a known file's version of an object that it holds.
@@ -54,11 +55,12 @@ func (s *store) same(path string, info fs.FileInfo) bool {
 }
 
 // below walks the known files at or below a path.
-func (s *store) below(path string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for known := range s.files {
-			if known == path || strings.HasPrefix(known, strings.TrimSuffix(path, "/")+"/") {
-				if !yield(known) {
+func (s *store) below(path string) iter.Seq2[string, *file] {
+	within := strings.TrimSuffix(path, "/") + "/"
+	return func(yield func(string, *file) bool) {
+		for known, f := range s.files {
+			if known == path || strings.HasPrefix(known, within) {
+				if !yield(known, f) {
 					return
 				}
 			}

@@ -3,6 +3,7 @@ package dir
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -24,6 +25,8 @@ type tree struct {
 	log     *slog.Logger
 	dirs    map[string]fs.FileInfo // those that are watched
 	store   *store
+	scans   uint64 // so far
+	path    []byte // room for one
 }
 
 func newTree(root string, w *fsnotify.Watcher, log *slog.Logger) *tree {
@@ -121,6 +124,7 @@ func (t *tree) visit(path string) []candidate {
 // scan walks a directory, watches it, and returns the files that differ from what is known.
 func (t *tree) scan(path string, info fs.FileInfo) []candidate {
 	var load []candidate
+	t.scans++
 	seen := map[string]bool{}
 	t.walk(path, info, nil, seen, &load)
 	t.forget(path, seen)
@@ -133,7 +137,7 @@ func (t *tree) walk(path string, info fs.FileInfo, above []fs.FileInfo, seen map
 	}
 	seen[path] = true
 	t.watch(path, info) // before reading, so that nothing falls between
-	entries, err := os.ReadDir(path)
+	entries, err := t.entries(path)
 	if err != nil {
 		t.store.unreadable(path, err)
 		for known := range t.store.below(path) {
@@ -165,14 +169,57 @@ func (t *tree) walk(path string, info fs.FileInfo, above []fs.FileInfo, seen map
 	}
 }
 
+// entries are what is in a directory, but for known files that are as they were: of these there may be a hundred thousand, and they are looked at twice a minute, so they
+// are looked at without making anything of them.
+func (t *tree) entries(path string) ([]fs.DirEntry, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	var others []fs.DirEntry
+	for {
+		some, err := dir.ReadDir(entriesAtOnce)
+		for _, e := range some {
+			if !t.unchanged(dir, path, e) {
+				others = append(others, e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return others, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// entriesAtOnce is how many entries of a directory are read at a time.
+const entriesAtOnce = 512
+
+// unchanged says of an entry of a directory that it is a known file that is as it was, and notes that it is there.
+func (t *tree) unchanged(dir *os.File, path string, e fs.DirEntry) bool {
+	t.path = append(append(append(t.path[:0], path...), filepath.Separator), e.Name()...)
+	f := t.store.files[string(t.path)]
+	if f == nil || !f.read || !e.Type().IsRegular() {
+		return false
+	}
+	now, err := stampIn(dir, e.Name())
+	if err != nil || now != f.stamp {
+		return false
+	}
+	f.scan = t.scans
+	return true
+}
+
 // forget removes what is known at or below path but for what was seen.
 func (t *tree) forget(path string, seen map[string]bool) {
 	if _, dir := t.dirs[path]; !dir && seen == nil {
 		t.store.remove(path)
 		return
 	}
-	for _, known := range slices.Collect(t.store.below(path)) {
-		if !seen[known] {
+	for known, f := range t.store.below(path) { // one that is taken out of a map comes no more
+		if there := seen != nil && (seen[known] || f.scan == t.scans); !there {
 			t.store.remove(known)
 		}
 	}

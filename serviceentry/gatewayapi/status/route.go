@@ -44,7 +44,7 @@ func accepted(s *registry.Snapshot, key config.Key, a gatewayapi.Attachment) met
 	c := condition(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), a.Problem)
 	for _, l := range a.Leaves {
 		for _, svc := range s.Services(l.Host) {
-			if svc.Source == key && svc.Withheld.Why != "" {
+			if svc.Source == key && svc.Withheld != nil {
 				c.Message = fmt.Sprintf("%s counts in namespace %s only: %s", l.Host, key.Namespace, svc.Withheld.Why)
 			}
 		}

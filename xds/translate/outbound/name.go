@@ -19,8 +19,8 @@ func nameOf(svc *registry.Service, aliases []string) (*resource.Resource, bool) 
 	}
 	n := name.Name{Host: svc.Host, TTL: nameTTL}
 	if !svc.Wildcard() {
-		if svc.VIP4.IsValid() {
-			n.Addresses = append(n.Addresses, svc.VIP4, svc.VIP6)
+		if svc.MadeUp != 0 {
+			n.Addresses = append(n.Addresses, svc.VIP4(), svc.VIP6())
 		}
 		for _, a := range svc.Addresses {
 			if a.IsSingleIP() {
