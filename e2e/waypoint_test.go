@@ -117,6 +117,7 @@ type waypointTest struct {
 	hboneTest
 	front *ambientPod // the waypoint
 	pod   *story.Pod
+	webs  []*world.Host // where the pods behind it are
 }
 
 // TestWaypoint holds that what a pod without a sidecar sends to a Service that has a waypoint goes through that, and what routes and policies say of
@@ -134,6 +135,7 @@ func TestWaypoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.alpha = a.pod(t, "alpha", alphaAddr)
+	var webs []*world.Host
 	for i, addr := range []netip.Addr{betaAddr, beta2Addr} {
 		name := fmt.Sprintf("web-%d", i+1)
 		host, err := s.World.AddPod(name, addr)
@@ -143,6 +145,7 @@ func TestWaypoint(t *testing.T) {
 		if err := a.node.Tell(ctx, "add", "beta/"+name, host); err != nil {
 			t.Fatal(err)
 		}
+		webs = append(webs, host)
 		serveTold(t, host, addr, frontedTCP)
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
@@ -150,7 +153,7 @@ func TestWaypoint(t *testing.T) {
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
 	serveTold(t, s.World.Outside, world.OutsideAddrs[0], leavingTold)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
+	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}, webs: webs}
 	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
 	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
 		t.Fatal(err)
@@ -165,6 +168,7 @@ func TestWaypoint(t *testing.T) {
 		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
 		{"an authorizer is asked", w.authorizer},
+		{"a pod's own address", w.pods},
 		{"in from outside", w.fromOutside},
 		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},
