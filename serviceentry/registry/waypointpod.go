@@ -207,7 +207,7 @@ func (b *batch) settleFrontedPods() {
 			b.reclaimed[a] = true
 		}
 	}
-	networks := b.changed.Waypoints
+	networks := b.changed.Waypoints || b.changed.Nets
 	for a := range b.rewritten {
 		if a = a.Unmap(); len(b.index.podClaims.at[a]) > 0 {
 			b.reclaimed[a] = true
@@ -278,5 +278,21 @@ func (b *batch) findFrontedNetworks() {
 		}
 	}
 	maps.DeleteFunc(has, func(_ netip.Prefix, has bool) bool { return !has })
-	b.next.frontedNets = slices.SortedFunc(maps.Keys(has), netip.Prefix.Compare)
+	b.next.frontedNets = joined(b.next.insideCluster(slices.Collect(maps.Keys(has))))
+	slices.SortFunc(b.next.frontedNets, netip.Prefix.Compare)
+}
+
+// insideCluster is what of some networks is in the cluster's own: nothing is passed on to others for a pod's sake.
+func (s *Snapshot) insideCluster(list []netip.Prefix) (out []netip.Prefix) {
+	for _, n := range list {
+		for _, p := range s.nets {
+			switch {
+			case p.Bits() <= n.Bits() && p.Contains(n.Addr()):
+				out = append(out, n)
+			case p.Bits() > n.Bits() && n.Contains(p.Addr()):
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }

@@ -112,18 +112,16 @@ func toPods(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) []*routev3
 	return out
 }
 
-// podRows are those of a headless Service's pods that have a waypoint before their own addresses, for requests and connections.
+// podRows are those of a headless Service's pods that have a waypoint before their own addresses, for connections, and then for requests, which a question must not get to.
 func (h *Host) podRows(port registry.Port) (out []*routev3.Route) {
 	by := envoy.ConfigOf(h.Service.SourceOf(port))
 	for _, p := range h.FrontedPods {
-		rows := []*routev3.Route{
-			envoy.ToPod(envoy.Route(wire.PodRoute, envoy.AnyRequest(), envoy.To(wire.PodsWaypoint(p.Gateway.Host())))),
-			podAnswer(p, wire.PodRoute, by, h.Service.RevisionOf(port)).Row(envoy.AsksAbout("")),
-		}
-		if rows[0].Metadata = envoy.DecidedBy(by); p.Closed != nil {
-			rows = []*routev3.Route{farend.ClosedRequests(*p.Closed), farend.ClosedAnswer(*p.Closed)}
-		} else {
-			envoy.WithRevision(rows[0], h.Service.RevisionOf(port))
+		requests := envoy.ToPod(envoy.Route(wire.PodRoute, envoy.AnyRequest(), envoy.To(wire.PodsWaypoint(p.Gateway.Host()))))
+		requests.Metadata = envoy.DecidedBy(by)
+		envoy.WithRevision(requests, h.Service.RevisionOf(port))
+		rows := []*routev3.Route{podAnswer(p, wire.PodRoute, by, h.Service.RevisionOf(port)).Row(envoy.AsksAbout("")), requests}
+		if p.Closed != nil {
+			rows = []*routev3.Route{farend.ClosedAnswer(*p.Closed), farend.ClosedRequests(*p.Closed)}
 		}
 		for _, row := range rows {
 			out = append(out, inCluster([]netip.Prefix{netip.PrefixFrom(p.Address, p.Address.BitLen())}, row))
