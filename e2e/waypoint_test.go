@@ -117,8 +117,8 @@ func frontedPods() string {
 type waypointTest struct {
 	hboneTest
 	front *ambientPod // the waypoint
-	first *world.Host // the first pod behind it
 	pod   *story.Pod
+	webs  []*world.Host // where the pods behind it are
 }
 
 // TestWaypoint holds that what a pod without a sidecar sends to a Service that has a waypoint goes through that, and what routes and policies say of
@@ -136,7 +136,7 @@ func TestWaypoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.alpha = a.pod(t, "alpha", alphaAddr)
-	var first *world.Host
+	var webs []*world.Host
 	for i, addr := range []netip.Addr{betaAddr, beta2Addr} {
 		name := fmt.Sprintf("web-%d", i+1)
 		host, err := s.World.AddPod(name, addr)
@@ -146,16 +146,15 @@ func TestWaypoint(t *testing.T) {
 		if err := a.node.Tell(ctx, "add", "beta/"+name, host); err != nil {
 			t.Fatal(err)
 		}
-		if serveTold(t, host, addr, frontedTCP); first == nil {
-			first = host
-		}
+		webs = append(webs, host)
+		serveTold(t, host, addr, frontedTCP)
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
 		})
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
 	serveTold(t, s.World.Outside, world.OutsideAddrs[0], leavingTold)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}, first: first}
+	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}, webs: webs}
 	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
 	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
 		t.Fatal(err)
@@ -171,6 +170,7 @@ func TestWaypoint(t *testing.T) {
 		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
 		{"an authorizer is asked", w.authorizer},
+		{"a pod's own address", w.pods},
 		{"in from outside", w.fromOutside},
 		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},
@@ -239,7 +239,7 @@ func (w *waypointTest) bytes(t *testing.T) {
 
 // whole holds that of requests, which the Service's first subset takes.
 func (w *waypointTest) whole(t *testing.T) {
-	requestWay{serveWhole(t, w.first, netip.AddrPortFrom(betaAddr, wholePort)), fmt.Sprintf("%s:%d", frontedHost, wholePort), func(ctx context.Context) (net.Conn, error) {
+	requestWay{serveWhole(t, w.webs[0], netip.AddrPortFrom(betaAddr, wholePort)), fmt.Sprintf("%s:%d", frontedHost, wholePort), func(ctx context.Context) (net.Conn, error) {
 		return w.alpha.host.DialContext(ctx, "tcp", netip.AddrPortFrom(frontedVIP, wholePort).String())
 	}}.holds(t)
 }

@@ -42,6 +42,8 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		case *corev1.Namespace:
 			w.checkGatewayService(r)
 			w.judgeWaypointThere(r)
+		case *corev1.Pod:
+			w.judgePodFronted(r, spec)
 		case *corev1.Service:
 			checkBoundPorts(r, spec)
 			w.checkServicePorts(r, spec)

@@ -35,8 +35,8 @@ func (r *report) waypointLabels() {
 		if spec.Spec.ClusterIP == corev1.ClusterIPNone {
 			r.warn(field, value, headless, "give the Service an address, or remove the label")
 		}
-	case *corev1.Pod:
-		r.warn(field, value, "waypoints stand before Services, and what goes to a pod's own address goes straight to it", "label the Service, or the namespace")
+	case *networking.WorkloadEntry:
+		r.warn(field, value, "waypoints stand before pods without sidecars, and a machine has a proxy of its own: what goes to its address goes straight to it", "remove it, or label the Service")
 	}
 }
 
@@ -80,8 +80,19 @@ func (w *world) anyFronted(of func(*config.Object) bool) bool {
 			return false
 		}
 		why, _ := w.unfronted(&o, svc)
-		return why == "" && !registry.WaypointAsked(o.Namespace, o.Labels, w.namespaces[o.Namespace].Labels).IsZero()
+		return why == "" && w.servesServices(registry.WaypointAsked(o.Namespace, o.Labels, w.namespaces[o.Namespace].Labels))
 	})
+}
+
+// servesServices says whether a waypoint is asked for, and, as far as it is known, is for Services and hosts outside.
+func (w *world) servesServices(ref registry.Ref) bool {
+	o, there := w.kubeGateways[config.Key{Kind: config.KindKubeGateway, Namespace: ref.Namespace, Name: ref.Name}]
+	if ref.IsZero() || !there || !gatewayapi.IsWaypoint(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		return !ref.IsZero()
+	}
+	is := w.trafficOf(o)
+	why, _ := gatewayapi.UnknownFor(string(is))
+	return why != "" || is.Is(gatewayapi.ToServices)
 }
 
 // judgeRoutesOfFronted says where a VirtualService for a Service that has a waypoint tells its clients apart, which a waypoint does not.
@@ -194,13 +205,64 @@ func (w *world) judgeWaypointThere(r *report) {
 		why = "there is no such waypoint"
 	} else if !gatewayapi.IsWaypoint(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
 		why = "the Gateway of that name is no waypoint"
-	} else if o.Labels[gatewayapi.WaypointForLabel] == gatewayapi.NoWaypoint {
-		why, fix = "the waypoint is for none, as its label "+gatewayapi.WaypointForLabel+" says", "write service there, or remove the label here"
+	} else if w.leavesAlone(r, o) {
+		return
 	}
 	if why != "" {
 		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), r.of.Labels[gatewayapi.UseWaypointLabel], why+": what pods without sidecars send there is closed", fix)
 	}
 }
+
+// trafficOf is what a waypoint is for, as its label or that of its class says.
+func (w *world) trafficOf(waypoint config.Object) gatewayapi.Traffic {
+	said, class := waypoint.Labels[gatewayapi.WaypointForLabel], string(waypoint.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)
+	for _, o := range w.objects {
+		if said == "" && o.Kind == config.KindGatewayClass && o.Name == class {
+			said = o.Labels[gatewayapi.WaypointForLabel]
+		}
+	}
+	return gatewayapi.Traffic(cmp.Or(said, string(gatewayapi.ToServices)))
+}
+
+// leavesAlone says where a waypoint is not for what an object's label asks it for, as its own label says: that goes straight then.
+func (w *world) leavesAlone(r *report, waypoint config.Object) bool {
+	is := w.trafficOf(waypoint)
+	if why, _ := gatewayapi.UnknownFor(string(is)); why != "" {
+		return false
+	}
+	asks, whose := gatewayapi.ToServices, "Services and hosts outside"
+	switch {
+	case r.of.Kind == config.KindNamespace && is != gatewayapi.NoWaypoint:
+		return false // it is for some of what the namespace has
+	case r.of.Kind == config.KindPod:
+		asks, whose = gatewayapi.ToWorkloads, "pods' own addresses"
+	}
+	if is.Is(asks) {
+		return false
+	}
+	r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), r.of.Labels[gatewayapi.UseWaypointLabel],
+		"the waypoint is not for "+whose+", as its label "+gatewayapi.WaypointForLabel+": "+string(is)+" says: what is sent there goes straight, and policies for the waypoint say nothing of it",
+		"write "+string(asks)+", or all, there, or remove the label here")
+	return true
+}
+
+// judgePodFronted says where a pod's label asks for a waypoint that does not stand before its address.
+func (w *world) judgePodFronted(r *report, pod *corev1.Pod) {
+	value := r.of.Labels[gatewayapi.UseWaypointLabel]
+	if value == "" || value == gatewayapi.NoWaypoint {
+		return
+	}
+	mode := cmp.Or(r.of.Labels[ambientLabel], w.namespaces[r.of.Namespace].Labels[ambientLabel])
+	_, gateway := r.of.Labels[gatewayapi.GatewayLabel]
+	if gateway || mode != "ambient" || pod.Spec.HostNetwork || r.of.Labels["security.istio.io/tlsMode"] == "istio" || r.of.Namespace == w.cfg.RootNamespace {
+		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), value, "waypoints stand before the own addresses of pods that are in the mesh without sidecars, and this is none: what goes to its address goes straight to it, and policies for the waypoint say nothing of it",
+			"add the label "+ambientLabel+": ambient to the pod or its namespace, or remove it")
+		return
+	}
+	w.judgeWaypointThere(r)
+}
+
+const ambientLabel = "istio.io/dataplane-mode"
 
 // waypointFor says where the label of a waypoint asks for what waypoints do not do.
 func (r *report) waypointFor() {

@@ -37,7 +37,7 @@ func (w *world) entryFronted(p selection.Workloads) bool {
 		}
 		ns := w.namespaces[o.Namespace]
 		_, all := unfrontedHosts(&o, spec, ns.Annotations, &w.cfg)
-		return !all && !registry.WaypointAsked(o.Namespace, o.Labels, ns.Labels).IsZero()
+		return !all && w.servesServices(registry.WaypointAsked(o.Namespace, o.Labels, ns.Labels))
 	})
 }
 

@@ -128,7 +128,7 @@ func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gat
 	supported := l.supported(in)
 	l.Kinds = supported
 	if IsWaypoint(spec.GatewayClassName) {
-		l.waypoint(g, spec, in)
+		l.waypoint(w, g, spec, in)
 		return l
 	}
 	if a := in.AllowedRoutes; a != nil && len(a.Kinds) > 0 {

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"slices"
 
 	dns "k8s.io/apimachinery/pkg/util/validation"
@@ -32,11 +33,11 @@ const (
 func IsWaypoint(class gatewayv1.ObjectName) bool { return slices.Contains(WaypointClasses, class) }
 
 // waypoint says what of a waypoint's listener is not served: there is one of them, for HBONE.
-func (l *Listener) waypoint(g *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) {
+func (l *Listener) waypoint(w World, g *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) {
 	unsupported := func(what string) {
 		l.Unaccepted = Problem{string(gatewayv1.ListenerReasonUnsupportedValue), what}
 	}
-	to := g.Labels[WaypointForLabel]
+	to := string(WaypointFor(w, g))
 	why, fix := UnknownFor(to)
 	switch {
 	case len(dns.IsDNS1035Label(g.Name)) > 0:
@@ -56,16 +57,47 @@ func (l *Listener) waypoint(g *config.Object, spec *gatewayv1.GatewaySpec, in *g
 	}
 }
 
+// Traffic is what a waypoint may stand before, in Istio's words.
+type Traffic string
+
+// What there is: what is for Services and hosts outside, and what is for pods' own addresses.
+const (
+	ToServices  Traffic = "service"
+	ToWorkloads Traffic = "workload"
+	ToAll       Traffic = "all"
+)
+
+// Is says whether a waypoint that is for this is for that.
+func (t Traffic) Is(what Traffic) bool { return t == what || t == ToAll }
+
 // UnknownFor says why what a waypoint's label WaypointForLabel asks for is not done, and what to write; "" where it is.
 func UnknownFor(to string) (why, fix string) {
-	switch to {
-	case "", "service", NoWaypoint:
+	switch Traffic(to) {
+	case "", ToServices, ToWorkloads, ToAll, NoWaypoint:
 		return "", ""
-	case "workload", "all":
-		return "what goes to addresses of pods is not led by waypoints", "write service"
 	default:
-		return "it says nothing of whom a waypoint is for", "write service, or none"
+		return "it says nothing of whom a waypoint is for", "write service, workload, all or none"
 	}
+}
+
+// WaypointFor is what a waypoint is for: its Gateway's label says it, else that of its class; else it is for Services.
+func WaypointFor(w World, o *config.Object) Traffic {
+	said := o.Labels[WaypointForLabel]
+	if class := w.Object(config.Key{Kind: config.KindGatewayClass, Name: string(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)}); said == "" && class != nil {
+		said = class.Labels[WaypointForLabel]
+	}
+	return Traffic(cmp.Or(said, string(ToServices)))
+}
+
+// Leaves says that a Gateway is a waypoint that leaves this traffic alone, as its label says: it goes straight then.
+func Leaves(w World, ns, name string, what Traffic) bool {
+	o := gateway(w, ns, name)
+	if o == nil || !IsWaypoint(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
+		return false
+	}
+	is := WaypointFor(w, o)
+	why, _ := UnknownFor(string(is))
+	return why == "" && !is.Is(what)
 }
 
 // Waypoint finds a Gateway that is a waypoint, for Services of a namespace, or says why there is none.
@@ -77,9 +109,6 @@ func Waypoint(w World, ns, name, of string) (*config.Object, string) {
 	spec := o.Spec.(*gatewayv1.GatewaySpec)
 	if p := Unacceptable(spec); p.Is() {
 		return nil, "the waypoint is not accepted: " + p.Message
-	}
-	if o.Labels[WaypointForLabel] == NoWaypoint {
-		return nil, "the waypoint is for none, as its label " + WaypointForLabel + " says"
 	}
 	why := "the waypoint has no listener"
 	for _, l := range ListenersOf(w, o, config.Key{}) {

@@ -99,6 +99,9 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	case !there || !host.Takes(port):
 		return a.follows(a.Held(d), d, shown)
 	}
+	if v, fronted := a.toPodOf(host, port, d, shown); fronted {
+		return v
+	}
 	r := resolve.First(host.Routes(port), shown, svc.Host)
 	switch {
 	case r == nil:

@@ -27,10 +27,10 @@ func (a asking) follows(r resolve.UnregisteredRoute, d Destination, shown resolv
 		v.Missing, v.Reason = false, fmt.Sprintf("proxies catch their pods' traffic at port %d: passed on, it would come back; nothing can be reached at that port", d.Port)
 	case r.Action == resolve.Nowhere:
 		v.Reason = why + "; ALLOW_ANY does not help, since the workload's DNS gives the host an address that is made up"
-	case r.Action == resolve.PassOn:
+	case r.Action == resolve.PassOn || r.Action == resolve.AskPod:
 		v.Allowed, v.Path, v.Cluster = true, PathPassthrough, wire.PassthroughCluster
 		v.Reason = why + "; ALLOW_ANY lets it through"
-		if r.To == resolve.ToCluster {
+		if r.To == resolve.ToCluster || r.Inside {
 			v.Missing, v.Reason = false, "an address of the cluster's own networks, which is not outside"
 		}
 	default:
@@ -38,6 +38,9 @@ func (a asking) follows(r resolve.UnregisteredRoute, d Destination, shown resolv
 	}
 	if r.Leaves() {
 		a.leaves(&v, d, shown)
+	}
+	if v.Allowed && r.Action == resolve.AskPod {
+		return a.toPod(v, d, shown)
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,79 @@ spec: {targetRefs: [{kind: Service, name: far}], action: CUSTOM, provider: {name
 		e := explained(t, s, policy.Question{From: "calm/app", URL: c.url})
 		if e.Verdict != c.verdict || !strings.Contains(e.Reason, c.reason) || c.verdict == "deny" && e.DecidedBy.Name != "asking" {
 			t.Errorf("%+v: %s by %+v: %s", c, e.Verdict, e.DecidedBy, e.Reason)
+		}
+	}
+}
+
+// TestExplainPodAtWaypoint: what an ambient workload sends to a pod's own address goes by the waypoint that the pod, or its namespace, asks for, if that is for workloads, with
+// the policies for that; and then the pod is asked about the waypoint. What is sent to Services is another matter.
+func TestExplainPodAtWaypoint(t *testing.T) {
+	all := strings.Replace(frontedObjects, "metadata: {name: waypoint, namespace: shop}\nspec: {gatewayClassName", "metadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: workload}}\nspec: {gatewayClassName", 1) + `---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-1, namespace: shop, labels: {app: db}}
+spec: {serviceAccountName: db}
+status: {podIP: 10.1.0.3}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lost-1, namespace: shop, labels: {app: lost, istio.io/use-waypoint: gone}}
+spec: {serviceAccountName: lost}
+status: {podIP: 10.1.0.4}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain-1, namespace: shop, labels: {app: plain}}
+spec: {serviceAccountName: plain}
+status: {podIP: 10.1.0.5}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: plain, namespace: shop}
+spec: {selector: {matchLabels: {app: plain}}, mtls: {mode: DISABLE}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: closed-1, namespace: shop, labels: {app: closed}}
+spec: {serviceAccountName: closed}
+status: {podIP: 10.1.0.6}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: closed, namespace: shop}
+spec: {selector: {matchLabels: {app: closed}}, rules: [{from: [{source: {namespaces: [calm]}}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: dbs, namespace: shop}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: dbs-1, namespace: shop, labels: {kubernetes.io/service-name: dbs}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.1.0.3], targetRef: {kind: Pod, namespace: shop, name: db-1}}]
+`
+	cfg := mesh.Default()
+	cfg.OutboundAllowAny = true
+	cfg.ClusterNetworks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	s := readWith(t, &cfg, all)
+	for _, c := range []struct{ from, method, url, verdict, waypoint, by, reason string }{
+		{"calm/app", "GET", "http://10.1.0.3:80/", "allow", "shop/waypoint", "MeshConfig istio-system/mesh", "a pod's own address, by the waypoint shop/waypoint"},
+		{"calm/app", "GET", "http://10.1.0.3:8080/", "allow", "shop/waypoint", "Service shop/dbs", "a pod's own address, by the waypoint shop/waypoint"},
+		{"calm/app", "DELETE", "http://10.1.0.3:80/", "deny", "shop/waypoint", "AuthorizationPolicy shop/reading", "denied by"},
+		{"calm/app", "", "tcp://10.1.0.3:5432", "allow", "shop/waypoint", "MeshConfig istio-system/mesh", "by the waypoint"},
+		{"calm/app", "", "tcp://10.1.0.3:80", "deny", "shop/waypoint", "AuthorizationPolicy shop/reading", "denied by"},
+		{"calm/app", "GET", "http://10.1.0.4:80/", "deny", "shop/gone", "Pod shop/lost-1", "there is no such waypoint"},
+		{"calm/app", "GET", "http://10.1.0.5:80/", "deny", "shop/waypoint", "Pod shop/plain-1", "waypoints speak mutual TLS"},
+		{"calm/app", "GET", "http://10.1.0.6:80/", "deny", "shop/waypoint", "AuthorizationPolicy shop/closed", "the pod refuses it"},
+		{"calm/app", "GET", "http://web.shop/", "deny", "", "AuthorizationPolicy shop/by-waypoint", "a service of the mesh, whose pods refuse it"}, // it goes straight
+		{"sidecars/app", "GET", "http://10.1.0.3:80/", "allow", "", "", ""},
+	} {
+		e := explained(t, s, policy.Question{From: c.from, Method: c.method, URL: c.url})
+		if by := e.DecidedBy.Kind + " " + e.DecidedBy.Namespace + "/" + e.DecidedBy.Name; e.Verdict != c.verdict || e.Waypoint != c.waypoint || c.by != "" && by != c.by || !strings.Contains(e.Reason, c.reason) {
+			t.Errorf("%+v: %s by %s, waypoint %q: %s", c, e.Verdict, by, e.Waypoint, e.Reason)
 		}
 	}
 }

@@ -15,12 +15,13 @@ import (
 // index is the writer's own memory of how Kubernetes objects hang together: which slices and pods stand behind
 // which service. Readers never see it.
 type index struct {
-	services map[string]map[config.Key]*corev1.Service                // by namespace
-	slices   map[config.Key]map[config.Key]*discoveryv1.EndpointSlice // service → slices
-	sliceOf  map[config.Key]config.Key                                // slice → service
-	pods     map[string]map[config.Key]*corev1.Pod                    // by namespace
-	byIP     map[string]map[config.Key]*corev1.Pod                    // several on the host's network share one
-	entries  map[string]map[config.Key]map[string]string              // selectors of ServiceEntries, by namespace
+	services  map[string]map[config.Key]*corev1.Service                // by namespace
+	slices    map[config.Key]map[config.Key]*discoveryv1.EndpointSlice // service → slices
+	sliceOf   map[config.Key]config.Key                                // slice → service
+	pods      map[string]map[config.Key]*corev1.Pod                    // by namespace
+	podClaims podClaims
+	byIP      map[string]map[config.Key]*corev1.Pod       // several on the host's network share one
+	entries   map[string]map[config.Key]map[string]string // selectors of ServiceEntries, by namespace
 	// workloads are the WorkloadEntries, by namespace.
 	workloads map[string]map[config.Key]workload
 	rules     map[config.Key]*DestinationRule
@@ -36,10 +37,12 @@ type index struct {
 
 func newIndex() index {
 	return index{
-		services:  map[string]map[config.Key]*corev1.Service{},
-		slices:    map[config.Key]map[config.Key]*discoveryv1.EndpointSlice{},
-		sliceOf:   map[config.Key]config.Key{},
-		pods:      map[string]map[config.Key]*corev1.Pod{},
+		services: map[string]map[config.Key]*corev1.Service{},
+		slices:   map[config.Key]map[config.Key]*discoveryv1.EndpointSlice{},
+		sliceOf:  map[config.Key]config.Key{},
+		pods:     map[string]map[config.Key]*corev1.Pod{},
+
+		podClaims: newPodClaims(),
 		byIP:      map[string]map[config.Key]*corev1.Pod{},
 		entries:   map[string]map[config.Key]map[string]string{},
 		workloads: map[string]map[config.Key]workload{},

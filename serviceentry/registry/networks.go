@@ -23,6 +23,12 @@ func (s *Snapshot) InCluster(a netip.Addr) bool {
 
 func (b *batch) setNode(c config.Change) {
 	b.netsMoved = true
+	was := b.nodes[c.Key]
+	defer func() {
+		for _, a := range b.index.podClaims.setNode(was, b.nodes[c.Key]) {
+			b.reclaimed[a] = true
+		}
+	}()
 	if c.Object == nil {
 		delete(b.nodes, c.Key)
 		return

@@ -59,7 +59,8 @@ func New(cfg *mesh.Config) *Registry {
 			policies: map[string]egresspolicy.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
-			gatewayAPI: ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
+			frontedPods: ordered.NewKeyed[netip.Addr, *FrontedPod](netip.Addr.Compare),
+			gatewayAPI:  ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
@@ -101,6 +102,9 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	}
 	for ns := range b.next.policies {
 		b.policed[ns] = true
+	}
+	for ns := range b.index.pods {
+		b.relabelPods(ns)
 	}
 	was := b.next.Unrefusable()
 	b.next.Mesh = cfg
@@ -192,6 +196,8 @@ type batch struct {
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
+	refronted     map[config.Key]bool                      // pods that may ask for another waypoint, or none
+	reclaimed     map[netip.Addr]bool                      // addresses that may be another pod's, or nobody's
 	fronted       map[string]bool                          // namespaces in which other pods may take mutual TLS for a waypoint's sake
 	fronting      map[string]map[selectedBy][]*KubeService // the Services of a namespace that have a waypoint; made when it is asked for
 	rewired       bool                                     // which networks there are, and how they are reached, may be otherwise
@@ -218,7 +224,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
 }
 
@@ -298,6 +304,7 @@ func (b *batch) apply(c config.Change) {
 		b.peopleMoved(c.Key.Namespace)
 	case config.KindPod:
 		b.repopulate(b.index.setPod(c.Key, c.Object))
+		b.refronted[c.Key] = true
 		b.peopleMoved(c.Key.Namespace)
 	}
 }
@@ -348,6 +355,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.next.gatewayAPI, b.next.attached, b.next.secured = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done()
 	b.next.names, b.next.leading = b.names.Done(), b.leading.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
+	b.settleFrontedPods()
 	if b.changed.Empty() && len(b.index.ruled) == 0 && !b.unseen { // a rule counts later, for a host that is not there yet
 		return b.snap, b.changed
 	}

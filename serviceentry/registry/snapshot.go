@@ -77,9 +77,12 @@ type Snapshot struct {
 	grants     map[string][]*gatewayv1.ReferenceGrantSpec
 	attached   ordered.Map[int]
 	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services
-	topology   *Topology
-	places     map[string]string // where Nodes are, by their names
-	asked      localityNeeds     // what is asked about where clients are
+	// frontedPods are those that ask for a waypoint before their own addresses, and frontedNets the networks of those that have one.
+	frontedPods ordered.Keyed[netip.Addr, *FrontedPod]
+	frontedNets []netip.Prefix
+	topology    *Topology
+	places      map[string]string // where Nodes are, by their names
+	asked       localityNeeds     // what is asked about where clients are
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -126,13 +129,15 @@ type Changed struct {
 	GatewayAPI []config.Key
 	// Waypoints says that which Services have waypoints, or where those are, may be otherwise.
 	Waypoints bool
+	// Pods are the addresses of pods that ask for a waypoint, or did, of which something is otherwise, sorted.
+	Pods []string
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
 }
 
 // Empty says that nothing changed.
 func (c Changed) Empty() bool {
-	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.ReservedAddresses && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Arriving) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
+	return len(c.Hosts) == 0 && len(c.Endpoints) == 0 && !c.Mesh && len(c.Scopes) == 0 && !c.Views && !c.Kube && !c.Networks && !c.ReservedAddresses && !c.Credentials && !c.Nets && len(c.Policies) == 0 && len(c.Authorization) == 0 && len(c.Inbound) == 0 && len(c.Arriving) == 0 && len(c.Names) == 0 && len(c.GatewayAPI) == 0 && len(c.Pods) == 0 && !c.Gateways && !c.Passing && !c.Waypoints
 }
 
 // Len is the number of hosts.

@@ -15,7 +15,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
-// Which Services, and hosts outside, have a waypoint: a proxy that stands before them, to which the proxies of their clients send what is for them.
+// Which Services, and hosts outside (of pods: waypointpod.go), have a waypoint: a proxy that stands before them, to which the proxies of their clients send what is for them.
 
 // WaypointPort is where a waypoint takes what is for the Services that it stands before, by mutual TLS of the mesh.
 var WaypointPort = Port{Name: "mesh", Number: gatewayapi.HBONEPort, TargetPort: gatewayapi.HBONEPort, Explicit: true, Protocol: TCP}
@@ -30,6 +30,9 @@ type WaypointUse struct {
 // headless Service has none, since its clients choose a pod themselves, and gateways and waypoints have none.
 func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	if !svc.Waypoint.IsZero() {
+		if gatewayapi.Leaves(s.World(), svc.Waypoint.Namespace, svc.Waypoint.Name, gatewayapi.ToServices) {
+			return WaypointUse{}, false
+		}
 		return s.entryWaypoint(svc), true
 	}
 	if svc.Source.Kind != config.KindService || svc.Headless() {
@@ -38,6 +41,9 @@ func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	ref, _ := RefOf(svc.Host)
 	k, ok := s.KubeService(ref)
 	if !ok || k.Waypoint.IsZero() || s.IsGateway(ref) || s.HasReservedAddress(svc) {
+		return WaypointUse{}, false
+	}
+	if gatewayapi.Leaves(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, gatewayapi.ToServices) {
 		return WaypointUse{}, false
 	}
 	_, why := gatewayapi.Waypoint(s.World(), k.Waypoint.Namespace, k.Waypoint.Name, svc.Namespace)
@@ -87,9 +93,12 @@ func (s *Snapshot) WaypointOf(ns string, labels map[string]string) Ref {
 	return ref
 }
 
-// BehindWaypoint says whether a pod without a sidecar is one of a Service that has a waypoint: then mutual TLS of the mesh is told apart at all
+// BehindWaypoint says whether a pod without a sidecar is one of a Service that has a waypoint, or has one before its own address: then mutual TLS of the mesh is told apart at all
 // of its ports, as it is of those whose label asks for it.
 func (s *Snapshot) BehindWaypoint(ns string, labels map[string]string) (behind bool) {
+	if s.frontedByItself(ns, labels) {
+		return true
+	}
 	s.kube.in(ns, func(k *KubeService) bool {
 		behind = k.fronts(labels)
 		return !behind
@@ -189,8 +198,15 @@ func (b *batch) relabelWaypoints(ns string, was map[string]string) {
 	}
 	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, gatewayapi.IngressUseWaypointLabel, ambientMode) {
 		b.fronted[ns] = true
+		b.relabelPods(ns)
+		b.changed.Waypoints = b.changed.Waypoints || len(b.index.pods[ns]) > 0 // what its pods take
 		for key := range b.index.services[ns] {
 			b.setKube(Ref{key.Namespace, key.Name})
+		}
+	}
+	for in := range b.index.podClaims.networks { // a waypoint of another namespace may ask for the labels
+		if in.namespace == ns && in.waypoint.Namespace != ns {
+			b.changed.Waypoints = true
 		}
 	}
 	for key := range b.index.services[ns] { // a waypoint of another namespace may ask for the labels
@@ -316,6 +332,16 @@ func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) 
 		})
 	})
 	slices.SortFunc(out, (*authz.Policy).Compare)
+	return out
+}
+
+// AuthorizingPods gives those that count at a waypoint for pods' own addresses: those that target the waypoint.
+func (s *Snapshot) AuthorizingPods(waypoint Ref) (out authz.Set) {
+	for _, p := range s.authorizing[waypoint.Namespace] {
+		if p.Targeted && slices.Contains(p.Gateways, waypoint.Name) {
+			out = append(out, p)
+		}
+	}
 	return out
 }
 

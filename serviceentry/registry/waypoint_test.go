@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -206,7 +207,7 @@ func TestWaypointNotAccepted(t *testing.T) {
 	for from, to := range map[string]string{
 		"protocol: HBONE}]}":                             "protocol: HTTP}]}",
 		"port: 15008, protocol: HBONE}]}":                "port: 15009, protocol: HBONE}]}",
-		"{name: waypoint, namespace: shop}\nspec: {gate": "{name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: all}}\nspec: {gate",
+		"{name: waypoint, namespace: shop}\nspec: {gate": "{name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: services}}\nspec: {gate",
 		"sallyport-waypoint, listeners":                  "sallyport-waypoint, addresses: [{value: 10.0.0.1}], listeners",
 	} {
 		cfg := mesh.Default()
@@ -274,5 +275,103 @@ func TestEntryWaypoint(t *testing.T) {
 	s, changed := applied(t, r, "apiVersion: v1\nkind: Namespace\nmetadata: {name: third, labels: {team: a}}\n")
 	if use, _ := s.Waypoint(s.Services("out.test")[0]); use.Missing != "" || !changed.Waypoints {
 		t.Errorf("let in by its namespace's label: %+v, %+v", use, changed)
+	}
+}
+
+// TestWaypointFor: a waypoint's label, or else its class's, says whether it stands before Services, before pods' own addresses, or before both; what it is not for goes straight. A
+// pod's own label counts before its namespace's, and only pods that are in the mesh without sidecars have one.
+func TestWaypointFor(t *testing.T) {
+	pod := func(labels, more string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: web-1, namespace: shop, labels: {app: web" + labels + "}}\nspec: {serviceAccountName: web" + more + "}\nstatus: {podIP: 10.1.0.1}\n"
+	}
+	gateway := func(what string) string {
+		return "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop, labels: {" + what + "}}\nspec: {gatewayClassName: sallyport-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}\n"
+	}
+	const class = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: sallyport-waypoint, labels: {istio.io/waypoint-for: FOR}}\nspec: {controllerName: egress.sallyport.io/gateway-controller}\n"
+	for _, c := range []struct{ what, service, pod string }{
+		{gateway(""), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: service"), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: workload"), "", "shop/waypoint"},
+		{gateway("istio.io/waypoint-for: all"), "shop/waypoint", "shop/waypoint"},
+		{gateway("istio.io/waypoint-for: none"), "", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", istio.io/use-waypoint: none", ""), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", istio.io/use-waypoint: gone", ""), "shop/waypoint", "shop/gone: there is no such waypoint"},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", security.istio.io/tlsMode: istio", ""), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", istio.io/dataplane-mode: none", ""), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", gateway.networking.k8s.io/gateway-name: waypoint", ""), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod("", ", hostNetwork: true"), "shop/waypoint", ""},
+		{gateway("istio.io/waypoint-for: all") + "---\n" + pod(", istio.io/use-waypoint: shared, istio.io/use-waypoint-namespace: infra", ""), "shop/waypoint", ""}, // it is for Services
+		{strings.Replace(class, "FOR", "workload", 1), "", "shop/waypoint"},
+		{strings.Replace(class, "FOR", "workload", 1) + "---\n" + gateway("istio.io/waypoint-for: service"), "shop/waypoint", ""},
+	} {
+		cfg := mesh.Default()
+		cfg.ClusterNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		r := registry.New(&cfg)
+		was, _ := applied(t, r, fronted)
+		s, changed := applied(t, r, c.what)
+		if got := waypointOf(t, s, "shop", "web"); got != c.service {
+			t.Errorf("%s: the Service has %q, want %q", c.what, got, c.service)
+		}
+		got := ""
+		p, there := s.PodAt(netip.MustParseAddr("10.1.0.1"))
+		if there {
+			if use, has := s.PodWaypoint(p); has {
+				got = strings.TrimSuffix(use.Gateway.String()+": "+use.Missing, ": ")
+			}
+		}
+		if got != c.pod && (c.pod == "" || !strings.Contains(c.pod, ":") || !strings.HasPrefix(got, c.pod)) {
+			t.Errorf("%s: the pod has %q, want %q", c.what, got, c.pod)
+		}
+		if nets := len(s.FrontedNetworks()); nets != min(len(got), 1) {
+			t.Errorf("%s: %d networks with such pods", c.what, nets)
+		}
+		if len(was.FrontedNetworks()) != len(s.FrontedNetworks()) && !changed.Waypoints && len(changed.Pods) == 0 {
+			t.Errorf("%s: nobody is told", c.what)
+		}
+		fresh := registry.New(&cfg)
+		applied(t, fresh, fronted)
+		again, _ := applied(t, fresh, c.what)
+		if !slices.Equal(again.FrontedNetworks(), s.FrontedNetworks()) {
+			t.Errorf("%s: %v, from nothing %v", c.what, s.FrontedNetworks(), again.FrontedNetworks())
+		}
+	}
+}
+
+// TestPodsAddressIsOnePods: of several pods that say that an address is theirs it is the eldest's, and what that one asks for counts alone. An address that is none of the cluster's
+// networks, a Node's or reserved is no pod's.
+func TestPodsAddressIsOnePods(t *testing.T) {
+	const waypoint = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: workload}}\nspec: {gatewayClassName: sallyport-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}]}\n"
+	pod := func(ns, name, labels, created, more, ips string) string {
+		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: " + ns + ", creationTimestamp: " + created + ", labels: {istio.io/dataplane-mode: ambient" + labels + "}}\nspec: {serviceAccountName: p" + more + "}\nstatus: " + ips + "\n"
+	}
+	const asks, old, young = ", istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop", "\"2020-01-01T00:00:00Z\"", "\"2021-01-01T00:00:00Z\""
+	at := func(list string) string { return "{podIPs: [" + list + "], phase: Running}" }
+	one := at("{ip: 10.1.0.1}")
+	for _, c := range []struct{ name, objects, owner string }{
+		{"alone", pod("b", "p", asks, young, "", one), "b/p"},
+		{"another's that asks for none", pod("a", "p", "", old, "", one) + pod("b", "p", asks, young, "", one), ""},
+		{"its own, and a neighbour says that it is his", pod("a", "p", asks, old, "", one) + pod("b", "p", ", istio.io/use-waypoint: none", young, "", one), "a/p"},
+		{"on the host's network", pod("a", "p", "", old, ", hostNetwork: true", one) + pod("b", "p", asks, young, "", one), ""},
+		{"of one that is over", pod("a", "p", "", old, "", "{podIP: 10.1.0.1, phase: Succeeded}") + pod("b", "p", asks, young, "", one), "b/p"},
+		{"the second address", pod("b", "p", asks, young, "", at("{ip: 10.1.0.9}, {ip: 10.1.0.1}")), "b/p"},
+		{"a Node's", "---\napiVersion: v1\nkind: Node\nmetadata: {name: node-1}\nstatus: {addresses: [{type: InternalIP, address: 10.1.0.1}]}\n" + pod("b", "p", asks, young, "", one), ""},
+	} {
+		cfg := mesh.Default()
+		cfg.ClusterNetworks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+		r := registry.New(&cfg)
+		s, _ := applied(t, r, waypoint+c.objects)
+		got := ""
+		if p, there := s.PodAt(netip.MustParseAddr("10.1.0.1")); there {
+			got = p.Pod.Namespace + "/" + p.Pod.Name
+		}
+		if got != c.owner {
+			t.Errorf("%s: %q, want %q", c.name, got, c.owner)
+		}
+		if s, _ = applied(t, r, pod("b", "out", asks, young, "", at("{ip: 203.0.113.7}"))); s.InCluster(netip.MustParseAddr("203.0.113.7")) {
+			t.Fatal("it is outside")
+		}
+		if p, there := s.PodAt(netip.MustParseAddr("203.0.113.7")); there {
+			t.Errorf("an address outside is %v's", p.Pod)
+		}
 	}
 }

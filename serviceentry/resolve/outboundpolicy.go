@@ -16,6 +16,8 @@ type OutboundPolicy struct {
 	Dynamic  bool           // requests go where the proxy resolves their Host
 	Networks []netip.Prefix // the cluster's own, which are not outside; told where they count
 	By       config.Key     // the object that says so: a Sidecar, or the mesh's settings
+	// Fronted are networks of pods, some of which have a waypoint before their own addresses: of what is passed on there, nodes ask whether it goes by one.
+	Fronted []netip.Prefix
 }
 
 // UnregisteredRoute is one route of it.
@@ -23,6 +25,7 @@ type UnregisteredRoute struct {
 	For    Kind // Connections or Requests
 	To     UnregisteredMatch
 	Action UnregisteredAction
+	Inside bool // it stays in the mesh, of AskPod
 }
 
 // UnregisteredMatch keeps a route to some of what comes.
@@ -34,6 +37,7 @@ const (
 	ToMadeUp                      // what was sent to a made-up address
 	ToCluster                     // what was sent to the cluster's own networks
 	ToNamedHost                   // requests whose Host can be looked up
+	ToFronted                     // what was sent to networks in which pods have waypoints
 	ToProxy                       // what was sent to a port that proxies catch traffic at; not one of the routes, since no table is asked
 )
 
@@ -46,36 +50,51 @@ const (
 	Nowhere                    // it ends: a made-up address that leads to nothing
 	PassOn                     // it goes where it was sent to
 	LookUp                     // it goes where the proxy resolves its Host
+	AskPod                     // it is passed on, by the waypoint of the pod that has the address, where there is one
 	Loop                       // it ends: passed on, it would come back
 )
 
 // Leaves says whether what takes the route leaves the mesh.
 func (r UnregisteredRoute) Leaves() bool {
-	return (r.Action == PassOn || r.Action == LookUp) && r.To != ToCluster
+	return r.Action == AskPod && !r.Inside || (r.Action == PassOn || r.Action == LookUp) && r.To != ToCluster
 }
 
 // Routes gives them in order; the last takes everything.
-func (r OutboundPolicy) Routes() []UnregisteredRoute {
-	if !r.AllowAny {
-		var out []UnregisteredRoute
-		if len(r.Networks) > 0 {
-			out = append(out, UnregisteredRoute{Connections, ToCluster, PassOn}, UnregisteredRoute{Requests, ToCluster, PassOn})
+func (r OutboundPolicy) Routes() (out []UnregisteredRoute) {
+	passOn := func(kind Kind, to UnregisteredMatch) {
+		if len(r.Fronted) > 0 {
+			out = append(out, UnregisteredRoute{For: kind, To: ToFronted, Action: AskPod, Inside: to == ToCluster})
 		}
-		return append(out, UnregisteredRoute{Connections, ToAnything, Block}, UnregisteredRoute{Requests, ToAnything, Block})
+		out = append(out, UnregisteredRoute{For: kind, To: to, Action: PassOn})
 	}
-	out := []UnregisteredRoute{{Connections, ToMadeUp, Nowhere}, {Connections, ToAnything, PassOn}}
+	add := func(kind Kind, to UnregisteredMatch, action UnregisteredAction) {
+		out = append(out, UnregisteredRoute{For: kind, To: to, Action: action})
+	}
+	if !r.AllowAny {
+		if len(r.Networks) > 0 {
+			passOn(Connections, ToCluster)
+			passOn(Requests, ToCluster)
+		}
+		add(Connections, ToAnything, Block)
+		add(Requests, ToAnything, Block)
+		return out
+	}
+	add(Connections, ToMadeUp, Nowhere)
+	passOn(Connections, ToAnything)
 	if r.Dynamic {
-		out = append(out, UnregisteredRoute{Requests, ToNamedHost, LookUp})
+		add(Requests, ToNamedHost, LookUp)
 	}
-	return append(out, UnregisteredRoute{Requests, ToMadeUp, Nowhere}, UnregisteredRoute{Requests, ToAnything, PassOn})
+	add(Requests, ToMadeUp, Nowhere)
+	passOn(Requests, ToAnything)
+	return out
 }
 
 // ForAddress is the route of connections to an address that somebody wrote, and that are not for its host.
 func (r OutboundPolicy) ForAddress() UnregisteredRoute {
 	if r.AllowAny {
-		return UnregisteredRoute{Connections, ToAnything, PassOn}
+		return UnregisteredRoute{For: Connections, To: ToAnything, Action: PassOn}
 	}
-	return UnregisteredRoute{Connections, ToAnything, Block}
+	return UnregisteredRoute{For: Connections, To: ToAnything, Action: Block}
 }
 
 // OutboundPolicy is what happens to what nobody registered.
@@ -84,6 +103,15 @@ func (a Sidecar) OutboundPolicy() OutboundPolicy {
 	if !r.AllowAny {
 		r.Networks = a.snap.Networks()
 	}
+	if a.node {
+		r.Fronted = a.snap.FrontedNetworks()
+	}
+	return r
+}
+
+// Unfronted is the same for what was asked about, and goes by no waypoint.
+func (r OutboundPolicy) Unfronted() OutboundPolicy {
+	r.Fronted = nil
 	return r
 }
 
@@ -107,14 +135,14 @@ func (a Sidecar) Unregistered(d Destination) UnregisteredRoute {
 
 // Held is the same for a name or an address that somebody has, though not for this: where the cluster's networks are is no matter.
 func (a Sidecar) Held(d Destination) UnregisteredRoute {
-	policy := a.OutboundPolicy()
+	policy := a.OutboundPolicy().Unfronted()
 	policy.Networks = nil
 	return a.unregisteredRoute(policy, d)
 }
 
 func (a Sidecar) unregisteredRoute(policy OutboundPolicy, d Destination) UnregisteredRoute {
 	if slices.Contains(config.RedirectPorts(), d.Port) {
-		return UnregisteredRoute{Connections, ToProxy, Loop}
+		return UnregisteredRoute{For: Connections, To: ToProxy, Action: Loop}
 	}
 	kind := Connections
 	if d.Scheme == HTTP && a.shown(d).Scheme == HTTP {
@@ -135,6 +163,9 @@ func (a Sidecar) is(to UnregisteredMatch, d Destination) bool {
 		return a.toMadeUp(d)
 	case ToCluster:
 		return a.inCluster(d)
+	case ToFronted:
+		ip, _ := a.address(d)
+		return slices.ContainsFunc(a.snap.FrontedNetworks(), func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 	case ToNamedHost:
 		last := d.Host[strings.LastIndexByte(d.Host, '.')+1:]
 		return last != d.Host && last != "localhost" && last != "" && (last[0] < '0' || last[0] > '9')

@@ -83,6 +83,8 @@ type SidecarHost struct {
 	Asked    bool           // at a waypoint: EgressPolicies are asked about clients for the host, and what is asked for stays what it is
 	Waypoint *WaypointHop   // the waypoint that it is reached through; nil without one
 	Led      *SidecarRoutes // what a VirtualService makes of the way to it; nil without one
+	// FrontedPods are, of a headless Service at a node, those of its addresses that have a waypoint of their own, in order: what goes there goes by that.
+	FrontedPods []FrontedPod
 	// Unclaimed is what happens to connections by address that the host does not take: they are nobody's. It is set where single
 	// addresses were written for the host, or ports are shut.
 	Unclaimed OutboundPolicy

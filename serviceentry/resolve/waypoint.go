@@ -23,6 +23,7 @@ func (a Sidecar) Fronted(h SidecarHost) SidecarHost {
 	front, why := a.front(h.Service)
 	if front == nil {
 		h.Led = a.pastFronts(h.Led)
+		h.FrontedPods = a.frontedPodsOf(h.Service)
 		return h
 	}
 	h.Led, h.Rule, h.Restrictions, h.Waypoint = nil, nil, registry.UpstreamRestrictions{}, front
@@ -47,14 +48,7 @@ func frontBy(s *registry.Snapshot, near registry.ClientLocation, svc *registry.S
 	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
 		front.Endpoints = near.Here(s.EndpointsOf(pods))
 	}
-	for _, e := range front.Endpoints {
-		if e.ServiceAccount != "" && !slices.Contains(front.Accounts, e.ServiceAccount) {
-			front.Accounts = append(front.Accounts, e.ServiceAccount)
-		}
-	}
-	if slices.Sort(front.Accounts); len(front.Accounts) == 0 {
-		front.Accounts = []string{front.Gateway.Name} // as the controller names it
-	}
+	front.account()
 	why, fix := use.Missing, "see the status of the Gateway, or remove the label from the "+string(svc.Source.Kind)+" or its namespace"
 	if meant, other := unseen(s, svc, use.Gateway); why == "" && meant != "" {
 		why, fix = meant, other
@@ -69,6 +63,18 @@ func frontBy(s *registry.Snapshot, near registry.ClientLocation, svc *registry.S
 		return front, nil
 	}
 	return front, &registry.ClosedPort{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
+}
+
+// account finds whom the waypoint's pods have to be.
+func (f *WaypointHop) account() {
+	for _, e := range f.Endpoints {
+		if e.ServiceAccount != "" && !slices.Contains(f.Accounts, e.ServiceAccount) {
+			f.Accounts = append(f.Accounts, e.ServiceAccount)
+		}
+	}
+	if slices.Sort(f.Accounts); len(f.Accounts) == 0 {
+		f.Accounts = []string{f.Gateway.Name} // as the controller names it
+	}
 }
 
 // longFront says that a host does not fit into the TLS name by which a waypoint is told of it, and how long it may be.

@@ -41,8 +41,8 @@ type Question struct {
 
 // The headers of questions. Nobody else's request gets to where they are read, so nobody else can write them.
 const (
-	headerName  = "x-sallyport-name" // what is looked up
-	headerTable = ondemand.TableHeader
+	headerName  = "x-sallyport-name"   // what is looked up
+	HeaderTable = ondemand.TableHeader // the table that is asked
 	HeaderKind  = wire.HeaderKind
 	HeaderTo    = ondemand.ToHeader    // the address that the client connected to
 	HeaderRange = ondemand.RangeHeader // what is asked for after an address that nobody has, "host:port"
@@ -93,12 +93,12 @@ func (q Question) Filter() *listenerv3.Filter {
 	case q.All:
 		service.GetEnvoyGrpc().ClusterName = AllTables
 		add("content-type", unsaid)
-		add(headerTable, q.Table)
+		add(HeaderTable, q.Table)
 	case straight(q.Table):
 		service.GetEnvoyGrpc().ClusterName = q.Table
 		add("content-type", unsaid)
 	default:
-		add(headerTable, q.Table)
+		add(HeaderTable, q.Table)
 	}
 	for _, h := range askHeaders {
 		add(h, q.Also[h])
@@ -129,7 +129,7 @@ func AskBase() []*resource.Resource {
 				{Name: headerName, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}},
 			}},
 			Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-				ClusterSpecifier:     &routev3.RouteAction_ClusterHeader{ClusterHeader: headerTable},
+				ClusterSpecifier:     &routev3.RouteAction_ClusterHeader{ClusterHeader: HeaderTable},
 				HostRewriteSpecifier: &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: headerName},
 				Timeout:              durationpb.New(patience),
 			}},
@@ -214,7 +214,7 @@ func TableListener(name, table string, asked Asked) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
 	if name == AllTables {
-		hcm.RouteSpecifier = byScope(headerTable)
+		hcm.RouteSpecifier = byScope(HeaderTable)
 	}
 	asks := HeaderKind
 	if asked != AskedOfPod { // by the agent, of what was a request (package tunnels)
@@ -252,6 +252,18 @@ func TableListener(name, table string, asked Asked) *listenerv3.Listener {
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	)
+	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+}
+
+// PlainTableListener is the internal listener of a table that says no more than where something goes: no policy is asked about it there.
+func PlainTableListener(name, table string) *listenerv3.Listener {
+	hcm := asksOnly(name)
+	hcm.RouteSpecifier = byRDS(table)
+	hcm.HttpFilters = []*hcmv3.HttpFilter{
+		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: []*statev3.FilterStateValue{sayHeader(wire.StateQuestion, HeaderKind)}}),
+		httpFilter("sallyport.row", &httprbacv3.RBAC{}),
+		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
+	}
 	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 }
 

@@ -112,7 +112,7 @@ func AgainAt(name string, filters ...*listenerv3.Filter) []*resource.Resource {
 func FetchForQuestion(decide string) *routev3.Route {
 	r := Route(wire.FetchRoute, AsksAbout(""), To(wire.FetchName))
 	r.Match.Headers = []*routev3.HeaderMatcher{{Name: HeaderFetched, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}, InvertMatch: true}}
-	for _, h := range [...]struct{ name, value string }{{HeaderFetched, "yes"}, {headerTable, decide}} {
+	for _, h := range [...]struct{ name, value string }{{HeaderFetched, "yes"}, {HeaderTable, decide}} {
 		r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
 			Header: &corev3.HeaderValue{Key: h.name, Value: h.value}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		})
@@ -129,7 +129,7 @@ func FetchBase() []*resource.Resource {
 			{Name: HeaderFetched, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}},
 		}},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-			ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: headerTable}, Timeout: durationpb.New(patience),
+			ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: HeaderTable}, Timeout: durationpb.New(patience),
 		}},
 	}, ondemand.FetchClosed, base64.StdEncoding.EncodeToString(Nothing(wire.FetchRoute, "", "").body()))
 	hcm := asksOnly(wire.FetchName)

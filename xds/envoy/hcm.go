@@ -49,6 +49,9 @@ type HCM struct {
 	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
 	Nobodys bool
 
+	// Pods says that rows may ask whether a waypoint stands before a pod's own address (AskOfPods).
+	Pods bool
+
 	OnDemand bool // a cluster that is not there is asked for
 	Fetch    bool // rows of its table are asked for
 	Again    bool // what comes is what comes again when they were
@@ -108,6 +111,9 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 	if m.Named != "" {
 		hcm.RouteSpecifier = byScope(headerRoutes)
 		hcm.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{namesTable(m.Named)}
+	}
+	if m.Pods {
+		asksPods(hcm)
 	}
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()

@@ -28,6 +28,9 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInp
 		in.Hosts, in.Secrets = hosts, materials(s, u)
 		if c.Kind == Ambient {
 			in.Pods = true
+			for _, gateway := range slices.SortedFunc(maps.Keys(u.pods), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) }) {
+				in.Waypoints = append(in.Waypoints, c.sidecar(s).FrontOf(gateway))
+			}
 			return node.Inputs{Inputs: in}
 		}
 		return in

@@ -21,6 +21,10 @@ func there(s *registry.Snapshot, host string) bool {
 	if name, of := strings.CutPrefix(host, asked); of {
 		return s.HasName(name)
 	}
+	if a, of := strings.CutPrefix(host, podAt); of {
+		_, is := s.PodAt(addressAt(a))
+		return is
+	}
 	return len(s.Services(strings.TrimPrefix(host, ledTo))) > 0
 }
 
@@ -71,6 +75,9 @@ func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) in
 
 // loggedElsewhereBy are the names, and hosts, of a class that a change is about.
 func loggedElsewhereBy(changed registry.Changed, c Class) [][]string {
+	if c.frontsPods() && len(changed.Pods) > 0 {
+		return [][]string{changed.Hosts, changed.Endpoints, podsAt(changed.Pods)}
+	}
 	if c.Kind != Ingress {
 		return [][]string{changed.Hosts, changed.Endpoints}
 	}

@@ -65,6 +65,9 @@ func peopled(in hostInputs, bare *part.Part, set *registry.EndpointSet) *part.Pa
 func same(a, b hostInputs) bool { return reflect.DeepEqual(a, b) }
 
 func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
+	if a, is := strings.CutPrefix(host, podAt); is {
+		return podInputsOf(s, c, addressAt(a))
+	}
 	if c.Kind == Sidecar || c.Kind == Ambient {
 		h, seen := c.sidecar(s).Host(host)
 		switch {

@@ -135,7 +135,9 @@ func (t *Translator) updateOwn(v, common *View, differ []resource.Ref, s *regist
 	e := v.following(common, differ)
 	for _, hosts := range loggedElsewhereBy(changed, v.Class) {
 		for _, host := range hosts {
-			e.setOwn(s, t, host)
+			if !strings.HasPrefix(host, podAt) { // those are in one table of all
+				e.setOwn(s, t, host)
+			}
 		}
 	}
 	e.setOwnBase(s, common)
@@ -176,7 +178,7 @@ func ownInputs(s *registry.Snapshot, c Class, u uses) node.OwnInputs {
 }
 
 func noUses() uses {
-	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.GatewayRef]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}}
+	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.GatewayRef]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}, pods: map[registry.Ref]int{}}
 }
 
 // in is what the hosts of a namespace's tables use of ports.

@@ -93,7 +93,9 @@ func (o *ownTables) find(kind resource.Type, plain string) (as string, r *resour
 	switch as = plain; kind {
 	case resource.VirtualHost:
 		table, host, _ := strings.Cut(plain, "/")
-		as = wire.VhostName(wire.OwnName(o.ns, table), host)
+		if table != wire.PodsTable { // which is one of all
+			as = wire.VhostName(wire.OwnName(o.ns, table), host)
+		}
 	case resource.Name:
 		if r, own := o.v.Get(kind, o.ns+"/"+plain); own {
 			return plain, r
@@ -109,7 +111,7 @@ func (o *ownTables) find(kind resource.Type, plain string) (as string, r *resour
 			return wire.OwnCluster(o.ns, plain), own
 		}
 	case resource.Route, resource.Scope:
-		if plain != wire.CatchAllDecide {
+		if plain != wire.CatchAllDecide && plain != wire.PodsTable {
 			as = wire.OwnName(o.ns, plain)
 		}
 	}

@@ -39,10 +39,11 @@ type uses struct {
 	secrets  map[registry.GivenCredential]int
 	fronts   map[part.Front]int
 	leads    map[string]int
+	pods     map[registry.Ref]int
 }
 
 func (u uses) clone() uses {
-	return uses{ports: maps.Clone(u.ports), ranges: maps.Clone(u.ranges), gateways: maps.Clone(u.gateways), secrets: maps.Clone(u.secrets), fronts: maps.Clone(u.fronts), leads: maps.Clone(u.leads)}
+	return uses{ports: maps.Clone(u.ports), ranges: maps.Clone(u.ranges), gateways: maps.Clone(u.gateways), secrets: maps.Clone(u.secrets), fronts: maps.Clone(u.fronts), leads: maps.Clone(u.leads), pods: maps.Clone(u.pods)}
 }
 
 // Get finds a resource.
@@ -140,6 +141,9 @@ func (t *Translator) Forget(changed registry.Changed) {
 	}
 	for _, n := range changed.Names {
 		delete(t.memo, asked+n)
+	}
+	for _, a := range changed.Pods {
+		delete(t.memo, podAt+a)
 	}
 }
 
@@ -282,6 +286,12 @@ func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
 		e.setHost(host, p)
 		t.packer.Add(p.Loose())
 	}
+	if e.next.Class.frontsPods() {
+		for a := range s.FrontedPods() {
+			at := podAt + a.String()
+			e.setHost(at, t.host(s, e.next.Class, at))
+		}
+	}
 	if e.next.Class.Kind == Ingress {
 		for name := range s.Names() {
 			e.setHost(asked+name, t.host(s, e.next.Class, asked+name))
@@ -335,6 +345,7 @@ func (e *edit) count(p *part.Part, by int) {
 	tally(e.uses.gateways, p.Gateways, by)
 	tally(e.uses.fronts, p.Fronts, by)
 	tally(e.uses.leads, p.Leads, by)
+	tally(e.uses.pods, p.Pods, by)
 	tally(e.uses.secrets, p.Secrets, by)
 }
 

@@ -29,6 +29,7 @@ const (
 	BlockAllRoute       = "block_all"
 	DynamicCluster      = "AllowAnyDynamicDNSCluster"
 	ClusterRoute        = "cluster_networks" // ours
+	PodRoute            = "pod"              // ours: a pod's own address, by its waypoint
 	WrongProtocolRoute  = "wrong_protocol"   // ours, like those that follow
 	ByAddressRoute      = "by_address"
 	MadeUpRoute         = "made_up"

@@ -221,7 +221,8 @@ func TestWaypoint(t *testing.T) {
 	for _, c := range []struct{ class, waypointFor, more, gateway, listener string }{
 		{"istio-waypoint", "service", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
 		{"sallyport-waypoint", "none", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
-		{"istio-waypoint", "workload", "", bad, "Accepted=False/UnsupportedValue Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{"istio-waypoint", "workload", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
+		{"istio-waypoint", "all", "", good, "Accepted=True/Accepted Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
 		{"istio-waypoint", "everything", "", bad, "Accepted=False/UnsupportedValue Programmed=False/Invalid ResolvedRefs=True/ResolvedRefs Conflicted=False/NoConflicts"},
 		{
 			"istio-waypoint", "service", ", {name: http, port: 80, protocol: HTTP}", "Accepted=True/ListenersNotValid Programmed=True/Programmed ResolvedRefs=True/ResolvedRefs",

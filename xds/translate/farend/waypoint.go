@@ -27,3 +27,27 @@ func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry
 	out := Cluster(resource.Cluster, name, tabled, port, way, md)
 	return append(out, SealLoad(name, registry.WaypointPort, Together(front.Endpoints)))
 }
+
+// ToPodsWaypoint is the cluster of a waypoint for what is sent to pods' own addresses, with its endpoints. Whoever sends it says which by the TLS name.
+func ToPodsWaypoint(front resolve.WaypointHop, trust envoy.TrustDomains, connect time.Duration) []*resource.Resource {
+	var identities []string
+	for _, account := range front.Accounts {
+		identities = append(identities, trust.Account(front.Gateway.Namespace, account)...)
+	}
+	name := wire.PodsWaypoint(front.Gateway.Host())
+	c := envoy.Connecting(envoy.EDSCluster(name, envoy.Metadata(wire.RoleMesh, "")), connect)
+	c.TypedExtensionProtocolOptions = envoy.SameProtocol() // what is offered says whose it is, and not what is spoken
+	c.TransportSocket = envoy.PeerTLS(wire.PodsSNI, identities, nil, wire.ALPNPod)
+	return []*resource.Resource{envoy.SealCluster(c), SealLoad(name, registry.WaypointPort, Together(front.Endpoints))}
+}
+
+// ToPods is the cluster of pods' own addresses, at a waypoint: whatever a connection was asked about, in these namespaces.
+func ToPods(namespaces []string, trust envoy.TrustDomains, connect time.Duration) *resource.Resource {
+	var prefixes []string
+	for _, ns := range namespaces {
+		prefixes = append(prefixes, trust.Namespace(ns)...)
+	}
+	c := envoy.Connecting(envoy.OriginalDestination(wire.InboundPods, wire.RoleMesh), connect)
+	c.TransportSocket = envoy.PeerTLS(wire.PodsSNI, nil, prefixes, wire.ALPNMeshTCP, wire.ALPNMesh)
+	return envoy.SealCluster(c)
+}

@@ -198,9 +198,52 @@ func audienceOf(claim any) (out []string) {
 
 // ask notes that an authorizer is asked, if the filter of access before says so. What it answers nobody knows here: it is taken for yes.
 func (r *stream) ask(m *extauthzv3.ExtAuthz) {
+	if s := m.GetHttpService(); s != nil && m.StatPrefix == podsTable {
+		r.askTable(s, m.ClearRouteCache)
+		return
+	}
 	if m.FilterEnabledMetadata == nil || r.metadataHolds(m.FilterEnabledMetadata) {
 		r.step("asks the authorizer %s", m.StatPrefix)
 		r.out.Asked = append(r.out.Asked, m.StatPrefix)
+	}
+}
+
+// podsTable is what is asked by the filter for authorizers and is none: the proxy's own table of pods.
+const podsTable = "pods"
+
+// askTable asks one of the proxy's own tables about a request, and puts what its answer says into that.
+func (r *stream) askTable(s *extauthzv3.HttpService, again bool) {
+	q := &Request{Method: r.request.Method, Path: r.request.Path, Authority: r.request.Authority, Headers: map[string]string{}}
+	for _, h := range s.AuthorizationRequest.GetHeadersToAdd() {
+		q.Headers[h.Key] = r.fill(h.Value, "")
+	}
+	cluster := s.ServerUri.GetCluster()
+	r.step("asks %s about %v", cluster, q.Headers)
+	defer r.deeper()()
+	asked := Outcome{}
+	sub := &try{proxy: r.proxy, chance: r.chance, at: r.at, out: &asked, depth: r.depth}
+	if c := r.proxy.cluster(cluster, false); c != nil {
+		sub.send(&sending{cluster: c, bytes: Bytes{Request: q}, state: filterState{}})
+	}
+	r.out.Steps = append(r.out.Steps, asked.Steps...)
+	switch {
+	case asked.Response == nil:
+		r.reply(503, "ext_authz_error", "UAEX")
+		return
+	case asked.Response.Status != 200:
+		r.reply(asked.Response.Status, "ext_authz_denied", "UAEX")
+		return
+	}
+	found := false
+	for name, value := range asked.Response.Headers {
+		for _, taken := range s.AuthorizationResponse.GetAllowedUpstreamHeaders().GetPatterns() {
+			if matchString(taken, name) {
+				r.request.Headers[name], found = value, true
+			}
+		}
+	}
+	if found && again {
+		r.findRoute()
 	}
 }
 

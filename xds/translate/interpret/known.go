@@ -119,7 +119,7 @@ var knownRoutes = map[string]fields{
 	"envoy.config.route.v3.ScopedRouteConfiguration.Key":          set("fragments", ""),
 	"envoy.config.route.v3.ScopedRouteConfiguration.Key.Fragment": set("string_key", ""),
 	"envoy.config.route.v3.RouteConfiguration": set(
-		"name virtual_hosts vhds ignore_port_in_host_matching request_headers_to_add request_headers_to_remove typed_per_filter_config",
+		"name virtual_hosts vhds vhost_header ignore_port_in_host_matching request_headers_to_add request_headers_to_remove typed_per_filter_config",
 		"response_headers_to_add response_headers_to_remove validate_clusters max_direct_response_body_size_bytes"),
 	"envoy.config.route.v3.Vhds": set("", "config_source"),
 	"envoy.config.route.v3.VirtualHost": set(

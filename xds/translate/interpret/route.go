@@ -77,7 +77,11 @@ func (r *stream) findRoute() {
 	if s := r.hcm.GetScopedRoutes(); s != nil {
 		r.table = r.scoped(s)
 	}
-	r.vhost, r.route, r.cluster, r.share = r.table.host(r.request.Authority), nil, nil, nil
+	named := r.request.Authority
+	if h := r.table.config.VhostHeader; h != "" {
+		named, _ = r.request.header(h)
+	}
+	r.vhost, r.route, r.cluster, r.share = r.table.host(named), nil, nil, nil
 	if r.vhost == nil {
 		r.step("no virtual host of table %s for %s", r.table.config.Name, r.request.Authority)
 		return

@@ -48,6 +48,9 @@ func (r *stream) direct(a *routev3.DirectResponseAction) {
 		body = r.formatted(a.BodyFormat)
 	}
 	r.replyWith(a.Status, body, "direct_response", "")
+	for _, h := range r.route.ResponseHeadersToAdd {
+		r.out.Response.Headers[h.Header.Key] = r.fill(h.Header.Value, "")
+	}
 }
 
 var redirectStatus = map[routev3.RedirectAction_RedirectResponseCode]uint32{

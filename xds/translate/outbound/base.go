@@ -57,11 +57,11 @@ func base(in Inputs) []*resource.Resource {
 // questions are where they are taken, and those answered that are about ports without a table of their own.
 func (in Inputs) questions() []*resource.Resource {
 	if in.Pods {
-		return []*resource.Resource{
+		return append([]*resource.Resource{
 			envoy.SealCluster(envoy.AskCluster(envoy.AllTables)),
 			envoy.Seal(resource.Listener, envoy.AllTables, envoy.TableListener(envoy.AllTables, "", envoy.AskedOfPod)),
 			envoy.Scope(wire.CatchAllDecide),
-		}
+		}, in.podsTable()...)
 	}
 	return append(envoy.AskBase(),
 		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),

@@ -53,7 +53,7 @@ func (h *Host) Part() *part.Part {
 	for _, port := range h.ShutPorts {
 		p.Resources = append(p.Resources, shutVhost(svc.Host, port, h.Unclaimed))
 	}
-	p.Gateways = h.legs()
+	p.Gateways, p.Pods = h.legs(), h.podWaypoints()
 	if n, ok := nameOf(svc, h.Aliases); ok {
 		p.Resources = append(p.Resources, n)
 	}
@@ -98,7 +98,7 @@ func unclaimedVhost(domains []string, port uint32, rest resolve.OutboundPolicy, 
 // vhost is the row of a port's table for the host. Requests and tunnels both find it: by Host, by SNI, or,
 // where neither can be read, by address.
 func (h *Host) vhost(port registry.Port, routes []resolve.Route) *resource.Resource {
-	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port.Number), h.Service.Host), Domains: h.domains(port)}
+	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.RouteName(port.Number), h.Service.Host), Domains: h.domains(port), Routes: h.podRows(port)}
 	for i := range routes {
 		vh.Routes = append(vh.Routes, h.rows(port, &routes[i])...)
 	}

@@ -42,6 +42,8 @@ type Inputs struct {
 	Pods bool
 	// Own is, there, the namespace whose own tables these are, with the template of what its pods send; "" of what all share.
 	Own string
+	// Waypoints are, there, those before pods' own addresses, in order.
+	Waypoints []resolve.WaypointHop
 }
 
 // Listening is a port that some host is registered at.

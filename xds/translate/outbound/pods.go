@@ -89,7 +89,7 @@ const (
 
 // chainsOf are those that ask one table, whose name is a format string.
 func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain {
-	requests := envoy.HCM{Stat: stat, Route: table, Nobodys: begins == unregistered}
+	requests := envoy.HCM{Stat: stat, Route: table, Nobodys: begins == unregistered, Pods: true}
 	if begins == registered {
 		requests.Named = table
 	}

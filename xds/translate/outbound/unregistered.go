@@ -23,6 +23,10 @@ func lastResort(rest resolve.OutboundPolicy, asked ...*routev3.Route) *routev3.V
 		vh.Name = wire.AllowAnyRoute
 	}
 	for _, r := range rest.Routes() {
+		if r.Action == resolve.AskPod {
+			vh.Routes = append(vh.Routes, toPods(rest, r)...)
+			continue
+		}
 		vh.Routes = append(vh.Routes, unregisteredRoute(rest, r))
 	}
 	return vh

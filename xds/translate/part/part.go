@@ -28,6 +28,8 @@ type Uses struct {
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string
+	// Pods are, of a pod's own address, at a node the waypoint that it has, and at a waypoint the pod's namespace, without a name.
+	Pods []registry.Ref
 }
 
 // New is a part of nothing.

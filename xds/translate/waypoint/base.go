@@ -34,6 +34,7 @@ type Inputs struct {
 	DNSDefaults name.Defaults
 	// Authorizers are all that policies may have asked: which ones do changes no listener.
 	Authorizers []envoy.Authorizer
+	Pods        Pods
 }
 
 // Front is a port of a Service that the waypoint stands before, with the policies of its connections.
@@ -47,6 +48,7 @@ type Front struct {
 // many as it stands before, and a chain that comes or goes ends no other's connections.
 func (in Inputs) Resources() []*resource.Resource {
 	l := in.listener()
+	pods := in.pods(l)
 	out := []*resource.Resource{
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.Seal(resource.Listener, l.Name, l),
@@ -62,7 +64,7 @@ func (in Inputs) Resources() []*resource.Resource {
 			out = append(out, inner(f, "bytes", envoy.WaypointBytes(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front)))...)
 		}
 	}
-	return append(out, in.outside()...)
+	return append(append(out, pods...), in.outside()...)
 }
 
 // inner is an internal listener of a port's, and the cluster before it.

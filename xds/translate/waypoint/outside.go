@@ -40,10 +40,12 @@ func (in Inputs) outside() (out []*resource.Resource) {
 	for _, g := range in.Gateways {
 		out = append(out, g.Way(in.Connect)...)
 	}
-	if len(in.Gateways) == 0 {
-		return nil
+	if len(in.Gateways)+len(in.Pods.Namespaces) > 0 {
+		out = append(out, envoy.AskBase()...)
 	}
-	out = append(out, envoy.AskBase()...)
+	if len(in.Gateways) == 0 {
+		return out
+	}
 	return append(out, envoy.SealCluster(envoy.AskCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
 }
 

@@ -1,0 +1,47 @@
+package translate
+
+import (
+	"net/netip"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
+	"github.com/sallyport/sallyport/xds/translate/outbound"
+	"github.com/sallyport/sallyport/xds/translate/waypoint"
+)
+
+// podAt begins, among the hosts of nodes and of waypoints, the own addresses of pods that have a waypoint.
+const podAt = "@"
+
+// frontsPods says whether proxies of the class have something for these.
+func (c Class) frontsPods() bool { return c.Kind == Ambient || c.Kind == Waypoint }
+
+func podsAt(addresses []string) []string {
+	out := make([]string, len(addresses))
+	for i, a := range addresses {
+		out[i] = podAt + a
+	}
+	return out
+}
+
+// addressAt reads one; the zero address of what is none.
+func addressAt(text string) netip.Addr {
+	a, _ := netip.ParseAddr(text)
+	return a
+}
+
+// podInputsOf are those of a pod's own address; nil where no waypoint stands before it.
+func podInputsOf(s *registry.Snapshot, c Class, address netip.Addr) hostInputs {
+	if c.Kind == Waypoint {
+		if w := c.waypoint(s); w.BeforePod(address) {
+			p, _ := s.PodAt(address)
+			return waypoint.Pod{Key: p.Pod, Address: address}
+		}
+		return nil
+	}
+	front, fronted := c.sidecar(s).PodFronted(address)
+	if c.Kind != Ambient || !fronted {
+		return nil
+	}
+	policy := c.sidecar(s).OutboundPolicy()
+	return outbound.Pod{FrontedPod: front, Policy: resolve.OutboundPolicy{AllowAny: policy.AllowAny, By: policy.By}}
+}
