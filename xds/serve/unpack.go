@@ -78,7 +78,7 @@ const (
 	// settledAfter is how long no view of a class was made before what making them took is given back: of a host that is some fifty KiB, most of it garbage by then.
 	settledAfter = time.Second
 	// settleEvery is how often that is done at most.
-	settleEvery = 15 * time.Second
+	settleEvery = freeEvery
 )
 
 // settleLater gives back what making views takes, when no further one is made. c.mu is held.
