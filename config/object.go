@@ -113,7 +113,7 @@ type Object struct {
 	// *corev1.Secret, of the Gateway API its specs (sigs.k8s.io/gateway-api/apis/v1, as *HTTPRouteSpec), or, of the kinds that nothing is programmed by, the message of their table in config/fields.
 	Spec any
 	// Refused is why the object is not applied, although it is handed on: hosts that it is about are closed instead. See
-	// admission.Shut.
+	// admission.ClosedStandIn.
 	Refused string
 	// Out is why a WorkloadEntry is no endpoint of anything, though it stands: what its machine's probe says; "" of one that is. See decode.HealthChecks.
 	Out string

@@ -45,3 +45,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// usageError marks an error that the caller mends by calling differently.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// ProcessExit implements [program.Coded].
+func (usageError) ProcessExit() int { return program.Usage }

@@ -56,11 +56,10 @@ func TestRemoteSecret(t *testing.T) {
 	defer cancel()
 	want, found, read := config.Key{Kind: config.KindService, Namespace: "shop", Name: "far", Cluster: "west"}, false, false
 	source := &remote.Source{Own: nothing{}, Client: a.client, Namespace: "istio-system", Name: "home", Log: slog.New(slog.DiscardHandler)}
-	source.Connected = func(_ string, there bool) { read = read || there }
 	err := source.Run(ctx, func(changes []config.Change, _ []admission.Finding) {
 		for _, c := range changes {
 			if c.Key == want && c.Object != nil {
-				found = true
+				found, read = true, source.Reading()["west"]
 				cancel()
 			}
 		}

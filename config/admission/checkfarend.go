@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ func (w *world) farEnds() []Finding {
 	}
 	for _, e := range w.entries {
 		if s.Beyond(e.object.Key) {
-			c.findings = append(c.findings, Beyond(e.object))
+			c.findings = append(c.findings, TooManyNamespaces(e.object))
 		}
 	}
 	return c.findings
@@ -105,7 +106,7 @@ func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
 
 // long says whether a host may be too long for the way to an egress gateway.
 func long(h string) bool {
-	_, is := registry.TooLong(h, 65535, strings.Repeat("n", 63), true)
+	_, is := registry.TunnelNameTooLong(h, 65535, strings.Repeat("n", 63), true)
 	return is
 }
 
@@ -171,4 +172,12 @@ func (c *closings) say(by config.Key, field, value, message, fix string) {
 		c.said[text] = true
 		c.findings = append(c.findings, r.findings...)
 	}
+}
+
+// TooManyNamespaces is what is said of a ServiceEntry of the mesh that leads to pods of its namespace, and does not count there, since the namespace's lead to too many.
+func TooManyNamespaces(entry config.Object) Finding {
+	r := &report{of: entry}
+	r.warn("spec.endpoints", nil, fmt.Sprintf("the ServiceEntries of namespace %s lead to more than %d ports of endpoints, and this one goes beyond: what it says of ports is not applied to what comes to pods there", entry.Namespace, registry.MostLeads),
+		"name the ports in a Service that selects the pods, or in a Sidecar's ingress; or remove endpoints")
+	return r.findings[0]
 }

@@ -121,16 +121,16 @@ var hostingNames = []string{"s3", "blob", "blob.core"}
 
 // anybodys warns of a wildcard below which anybody can get a name.
 func (w *world) anybodys(r *report, field string, n host.Name) bool {
-	why := Anybodys(n)
+	why := SharedSuffix(n)
 	if why != "" {
 		r.warn(field, string(n), why, "name the hosts that are meant")
 	}
 	return why != ""
 }
 
-// Anybodys says why anybody can get a name below a wildcard: it is of a public suffix (https://publicsuffix.org), be it a registry's or one
+// SharedSuffix says why anybody can get a name below a wildcard: it is of a public suffix (https://publicsuffix.org), be it a registry's or one
 // of shared hosting. "" where nobody but the domain's owner can.
-func Anybodys(n host.Name) string {
+func SharedSuffix(n host.Name) string {
 	suffix := n.Suffix()[1:]
 	is, icann := publicsuffix.PublicSuffix(suffix)
 	switch {

@@ -19,8 +19,8 @@ func (w *world) checkExport(r *report, e *entry) {
 	}
 }
 
-// Withheld is what is said of an entry's host whose export does not count, and why.
-func Withheld(entry config.Object, host, field, why, root string) Finding {
+// ExportRefused is what is said of an entry's host whose export does not count, and why.
+func ExportRefused(entry config.Object, host, field, why, root string) Finding {
 	r := &report{of: entry}
 	r.withheld(field, host, why, root)
 	return r.findings[0]

@@ -7,10 +7,10 @@ import (
 	"github.com/sallyport/sallyport/config"
 )
 
-// Shut is what stands in for a refused object that has no last good version, where going on without it would be less
+// ClosedStandIn is what stands in for a refused object that has no last good version, where going on without it would be less
 // safe: a DestinationRule that asks for TLS. The registry closes the hosts that it is about, since without the rule they
 // would be spoken to otherwise, perhaps in plain text. nil for other objects.
-func Shut(o config.Object, findings []Finding) *config.Object {
+func ClosedStandIn(o config.Object, findings []Finding) *config.Object {
 	rule, ok := o.Spec.(*networking.DestinationRule)
 	if !ok || !asksForTLS(rule) {
 		return nil

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
+	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -74,4 +76,24 @@ func (r *report) metadata() {
 	r.annotations()
 	r.waypointLabels()
 	r.ingressWaypoint()
+}
+
+// fields reports what the kind's table says of what the object sets: what is not applied is a warning, or an error where
+// to ignore it would be less safe.
+func (r *report) fields() {
+	table := fields.Of(string(r.of.Kind))
+	spec, ok := r.of.Spec.(proto.Message)
+	if table == nil || !ok {
+		return
+	}
+	for _, x := range table.Remarks(spec, "spec") {
+		severity, field, value, message := Warning, x.Path, x.Value, "is not applied: "+x.Why
+		if x.Fate == fields.Refused {
+			severity = Error
+		}
+		if field == "" {
+			field, value, message = "kind", string(r.of.Kind), x.Why
+		}
+		r.add(severity, field, value, message, x.Fix)
+	}
 }

@@ -59,7 +59,7 @@ func (w *world) judgeIngressed(r *report, svc *corev1.Service) {
 		return
 	}
 	why, fix := w.unfronted(&r.of, svc)
-	if why == "" && registry.WaypointAsked(r.of.Namespace, r.of.Labels, w.namespaces[r.of.Namespace].Labels).IsZero() {
+	if why == "" && registry.RequestedWaypoint(r.of.Namespace, r.of.Labels, w.namespaces[r.of.Namespace].Labels).IsZero() {
 		why, fix = "neither the Service nor its namespace asks for a waypoint", "add the label "+gatewayapi.UseWaypointLabel
 	}
 	if why != "" {
@@ -80,7 +80,7 @@ func (w *world) anyFronted(of func(*config.Object) bool) bool {
 			return false
 		}
 		why, _ := w.unfronted(&o, svc)
-		return why == "" && w.servesServices(registry.WaypointAsked(o.Namespace, o.Labels, w.namespaces[o.Namespace].Labels))
+		return why == "" && w.servesServices(registry.RequestedWaypoint(o.Namespace, o.Labels, w.namespaces[o.Namespace].Labels))
 	})
 }
 
@@ -195,7 +195,7 @@ func (w *world) judgeWaypointThere(r *report) {
 	if r.of.Kind == config.KindNamespace {
 		ns = r.of.Name
 	}
-	ref := registry.WaypointAsked(ns, r.of.Labels)
+	ref := registry.RequestedWaypoint(ns, r.of.Labels)
 	if ref.IsZero() || r.of.Kind == config.KindNamespace && ns == w.cfg.RootNamespace || len(w.kubeGateways) == 0 {
 		return // where there are no Gateways at all they are kept elsewhere
 	}

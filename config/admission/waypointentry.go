@@ -37,14 +37,14 @@ func (w *world) entryFronted(p selection.Workloads) bool {
 		}
 		ns := w.namespaces[o.Namespace]
 		_, all := unfrontedHosts(&o, spec, ns.Annotations, &w.cfg)
-		return !all && w.servesServices(registry.WaypointAsked(o.Namespace, o.Labels, ns.Labels))
+		return !all && w.servesServices(registry.RequestedWaypoint(o.Namespace, o.Labels, ns.Labels))
 	})
 }
 
 // judgeEntryFronted says where a label asks for a waypoint that does not stand before an entry's hosts, as its namespace and the mesh have them.
 func (w *world) judgeEntryFronted(r *report, spec *networking.ServiceEntry) {
 	ns := w.namespaces[r.of.Namespace]
-	if registry.WaypointAsked(r.of.Namespace, r.of.Labels, ns.Labels).IsZero() || spec.Location == networking.ServiceEntry_MESH_INTERNAL {
+	if registry.RequestedWaypoint(r.of.Namespace, r.of.Labels, ns.Labels).IsZero() || spec.Location == networking.ServiceEntry_MESH_INTERNAL {
 		return
 	}
 	field, own := strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), r.of.Labels[gatewayapi.UseWaypointLabel]

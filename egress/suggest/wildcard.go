@@ -27,7 +27,7 @@ var sharedHosting = []string{
 // wildcard gives the pattern for names right below a domain; "" where none is suggested.
 func wildcard(domain string) string {
 	n := host.Name("*." + domain)
-	if _, err := publicsuffix.EffectiveTLDPlusOne(domain); err != nil || admission.Anybodys(n) != "" {
+	if _, err := publicsuffix.EffectiveTLDPlusOne(domain); err != nil || admission.SharedSuffix(n) != "" {
 		return ""
 	}
 	if slices.ContainsFunc(sharedHosting, func(s string) bool {

@@ -52,10 +52,10 @@ func (q Question) Answer(s *registry.Snapshot, from, to Workload, d Destination)
 		if claims != nil {
 			return Explanation{}, fmt.Errorf("--claim: tokens are read where something comes in: say the pod with --to NAMESPACE/WORKLOAD, or the ingress gateway with --gateway NAMESPACE/NAME")
 		}
-		v, pods := Whole(s, from, d)
+		v, pods := DecideThrough(s, from, d)
 		return ExplainReached(from, d, v, pods), nil
 	}
-	a := Arrival{Pod: to, Port: d.Port, Node: asking{snap: s, workload: to}.ambient(), From: from.Address, Kind: kindOf(d.Scheme)}
+	a := InboundAttempt{Pod: to, Port: d.Port, Node: asking{snap: s, workload: to}.ambient(), From: from.Address, Kind: kindOf(d.Scheme)}
 	if !a.Pod.Address.IsValid() {
 		a.Pod.Address = addressOf(s, to)
 	}
@@ -70,7 +70,7 @@ func (q Question) Answer(s *registry.Snapshot, from, to Workload, d Destination)
 	if a.Mutual = q.From != "" && !q.Plaintext && s.Mesh.MutualTLS && mode != registry.Disable; a.Mutual {
 		a.Client, a.SNI = ClientOf(s, from.Namespace, asking{snap: s, workload: from}.account()), resolve.SNI(d.Port, "", d.Host)
 	}
-	e := Explain(from, d, Arrive(s, a))
+	e := Explain(from, d, DecideInbound(s, a))
 	e.Suggestion = ""
 	return e, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Arrival is a request, or a connection, that comes to a pod.
-type Arrival struct {
+// InboundAttempt is a request, or a connection, that comes to a pod.
+type InboundAttempt struct {
 	Pod  Workload // who gets it: namespace, labels and address say what its proxy does
 	Port uint32   // the pod's own
 	Node bool     // the pod has no sidecar: its node's proxy stands before it
@@ -33,9 +33,9 @@ type Arrival struct {
 // PathInbound is the path of what comes to a pod.
 const PathInbound = "inbound"
 
-// Arrive says what the pod's own proxy does about it: what PeerAuthentications ask for, which of its bytes are read, and what
+// DecideInbound says what the pod's own proxy does about it: what PeerAuthentications ask for, which of its bytes are read, and what
 // RequestAuthentications and AuthorizationPolicies say.
-func Arrive(s *registry.Snapshot, a Arrival) Verdict {
+func DecideInbound(s *registry.Snapshot, a InboundAttempt) Verdict {
 	address := ""
 	if a.Pod.Address.IsValid() {
 		address = a.Pod.Address.String()
@@ -60,7 +60,7 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 	if !in.Authorized && !s.Mesh.MutualTLS {
 		v.Reason = "comes in: the mesh speaks no mutual TLS (sallyport.mutualTLS), so the pod's proxy asks nobody"
 	}
-	if by, why := resolve.UnservedInbound(s, a.Pod.Namespace, a.Pod.Labels); a.Node && why != "" {
+	if by, why := resolve.UnsupportedInbound(s, a.Pod.Namespace, a.Pod.Labels); a.Node && why != "" {
 		return v.refuse(Object{Key: by}, "the pod is not served, and closed: "+why)
 	}
 	let := in.Action(a.Port, a.shows())
@@ -83,7 +83,7 @@ func Arrive(s *registry.Snapshot, a Arrival) Verdict {
 }
 
 // shows is how the connection begins.
-func (a Arrival) shows() resolve.Transport {
+func (a InboundAttempt) shows() resolve.Transport {
 	switch {
 	case a.Mutual:
 		return resolve.TransportMutualTLS
@@ -95,7 +95,7 @@ func (a Arrival) shows() resolve.Transport {
 }
 
 // judged asks whoever says which tokens are good, and then policies, about what is read, or about the connection.
-func (a Arrival) judged(s *registry.Snapshot, v Verdict, read, mutual bool) Verdict {
+func (a InboundAttempt) judged(s *registry.Snapshot, v Verdict, read, mutual bool) Verdict {
 	if read {
 		rules := s.VerifyingInbound(a.Pod.Namespace, a.Pod.Labels)
 		if by, why := verified(rules, &a.Request); why != "" {

@@ -102,7 +102,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	if v, fronted := a.toPodOf(host, port, d, shown); fronted {
 		return v
 	}
-	r := resolve.First(host.Routes(port), shown, svc.Host)
+	r := resolve.FirstMatch(host.Routes(port), shown, svc.Host)
 	switch {
 	case r == nil:
 		return a.unregistered(d, shown)
@@ -182,7 +182,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	}
 	what := about{host: name, port: port.Number, protocol: speaks, request: shown.Request, at: a.at}
 	called := shown.Name
-	if most, long := registry.TooLong(name, port.Number, means, false); long && svc.Wildcard() && shown.Kind != resolve.Requests {
+	if most, long := registry.TunnelNameTooLong(name, port.Number, means, false); long && svc.Wildcard() && shown.Kind != resolve.Requests {
 		v.DecidedBy = Object{r.By, "hosts: " + svc.Host}
 		v.Reason = fmt.Sprintf("the name has %d bytes, and the way to the egress gateway can say at most %d", len(name), most)
 		return v
@@ -221,7 +221,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if shown.Request.Authority = name; port.Number != 80 && shown.Kind == resolve.Requests { // as the sidecar sends it
 		shown.Request.Authority = net.JoinHostPort(name, strconv.FormatUint(uint64(port.Number), 10))
 	}
-	r = resolve.First(row.Routes(), shown, svc.Host)
+	r = resolve.FirstMatch(row.Routes(), shown, svc.Host)
 	switch {
 	case r == nil:
 		v.Reason = "the egress gateway takes nothing like this for the port"

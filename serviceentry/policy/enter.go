@@ -16,8 +16,8 @@ import (
 // PathIngress is the path of what comes into the mesh by an ingress gateway.
 const PathIngress = "ingress"
 
-// Entering is a request, or a connection, of somebody outside that comes to an ingress gateway.
-type Entering struct {
+// IngressAttempt is a request, or a connection, of somebody outside that comes to an ingress gateway.
+type IngressAttempt struct {
 	Destination                           // its name is what TLS asks for, and requests, where these do not say another (header host)
 	Gateway     registry.IngressCandidate // who gets it
 	By          config.Key                // the object by which the gateway was found
@@ -34,16 +34,16 @@ type Server struct {
 
 // entering is one at its gateway.
 type entering struct {
-	Entering
+	IngressAttempt
 	snap   *registry.Snapshot
 	at     resolve.Ingress
 	listen uint32
 }
 
-// Enter says what an ingress gateway does about it: which server takes it and what becomes of its TLS, what RequestAuthentications and
+// DecideIngress says what an ingress gateway does about it: which server takes it and what becomes of its TLS, what RequestAuthentications and
 // AuthorizationPolicies of the gateway say, and where its routes lead.
-func Enter(s *registry.Snapshot, x Entering) Verdict {
-	a := entering{Entering: x, snap: s, at: resolve.IngressOf(s, x.Gateway.Ingress, x.Secrets)}
+func DecideIngress(s *registry.Snapshot, x IngressAttempt) Verdict {
+	a := entering{IngressAttempt: x, snap: s, at: resolve.IngressOf(s, x.Gateway.Ingress, x.Secrets)}
 	a.listen = a.at.Listens(x.Port)
 	v := Verdict{Allowed: true, Path: PathIngress, Gateway: x.Gateway.Service, DecidedBy: Object{Key: x.By}, Reason: "comes in"}
 	servers := a.at.ServersAt(a.listen)
@@ -62,8 +62,10 @@ func Enter(s *registry.Snapshot, x Entering) Verdict {
 	return a.byTLS(v, servers)
 }
 
-// WholeEntering is Enter, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
-func WholeEntering(s *registry.Snapshot, x Entering) (Verdict, []Reached) { return Enter(s, x).whole() }
+// DecideIngressThrough is Enter, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
+func DecideIngressThrough(s *registry.Snapshot, x IngressAttempt) (Verdict, []PodsVerdict) {
+	return DecideIngress(s, x).whole()
+}
 
 // unopened is the verdict of a port at which nothing is taken.
 func (a entering) unopened(v Verdict) Verdict {
@@ -184,7 +186,7 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 		return v.answer(421, Object{Key: a.By}, fmt.Sprintf("%s is not the name that the connection was opened for, and its server asks for a connection of its own", name))
 	}
 	shown := resolve.Attempt{Kind: resolve.Requests, Name: a.named(), Request: r}
-	return a.follow(v, row, resolve.First(row.Routes(), shown, name), shown)
+	return a.follow(v, row, resolve.FirstMatch(row.Routes(), shown, name), shown)
 }
 
 // follow is the verdict of a row's route, or of none.
@@ -270,7 +272,7 @@ func (a entering) connection(v Verdict, server *resolve.IngressServer, sni strin
 		return v.refuse(Object{server.Gateway, server.Field}, "no route is for connections there")
 	}
 	shown := resolve.Attempt{Kind: resolve.Connections, Name: sni, Request: route.Request{SNI: sni}}
-	r := resolve.First(row.Routes(), shown, name)
+	r := resolve.FirstMatch(row.Routes(), shown, name)
 	switch { // what a pod makes of the bytes
 	case a.Scheme == HTTP && server.Serves == registry.ServesBytes, a.Scheme == HTTPS && server.Serves == registry.ServesTLSBytes:
 		shown.Kind = resolve.Requests

@@ -96,13 +96,13 @@ func (q Question) answerEntering(s *registry.Snapshot, d Destination, claims fun
 	if err != nil {
 		return Explanation{}, err
 	}
-	x := Entering{Destination: d, Gateway: pods, By: by, Claims: claims, Secrets: q.Secrets}
+	x := IngressAttempt{Destination: d, Gateway: pods, By: by, Claims: claims, Secrets: q.Secrets}
 	if q.Address != "" {
 		if x.From, err = netip.ParseAddr(q.Address); err != nil {
 			return Explanation{}, fmt.Errorf("--address %q: must be an address like 203.0.113.7", q.Address)
 		}
 	}
-	v, reached := WholeEntering(s, x)
+	v, reached := DecideIngressThrough(s, x)
 	e := ExplainReached(Workload{}, d, v, reached)
 	e.Suggestion = ""
 	return e, nil

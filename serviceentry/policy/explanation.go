@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 )
 
 // Explanation is a verdict as `explain -o json` prints it.
@@ -47,7 +49,7 @@ type PodsAnswer struct {
 }
 
 // ExplainReached is Explain, with what the pods say.
-func ExplainReached(from Workload, d Destination, v Verdict, pods []Reached) Explanation {
+func ExplainReached(from Workload, d Destination, v Verdict, pods []PodsVerdict) Explanation {
 	e := Explain(from, d, v)
 	for i := range pods {
 		p := &pods[i]
@@ -59,7 +61,7 @@ func ExplainReached(from Workload, d Destination, v Verdict, pods []Reached) Exp
 	return e
 }
 
-func (r *Reached) word() string {
+func (r *PodsVerdict) word() string {
 	if r.Unknown {
 		return "unknown"
 	}
@@ -125,4 +127,35 @@ func ParseWorkload(s string) (Workload, error) {
 		w.Labels[k] = labels.Get(k)
 	}
 	return w, nil
+}
+
+// PolicyStep is one rule of an EgressPolicy that was asked, or a default.
+type PolicyStep struct {
+	Level     string `json:"level"` // root, or namespace: the workload's own
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Rule      string `json:"rule"`
+	Action    string `json:"action"` // Allow or Deny
+	Mode      string `json:"mode"`   // Enforce or Observe
+	Matched   bool   `json:"matched"`
+	Why       string `json:"why"` // it does not match; "" where it does
+	Decides   bool   `json:"decides"`
+}
+
+func policySteps(v Verdict) []PolicyStep {
+	out := []PolicyStep{}
+	if v.Asked == nil {
+		return out
+	}
+	for _, s := range v.Policies.Steps(v.Asked) {
+		step := PolicyStep{
+			Level: "namespace", Namespace: s.Policy.Key.Namespace, Name: s.Policy.Key.Name, Rule: s.RuleName(), Action: s.Action.String(),
+			Mode: s.Policy.Mode(), Matched: s.Miss == egresspolicy.Hit, Why: string(s.Miss), Decides: s.Decides,
+		}
+		if s.Root {
+			step.Level = "root"
+		}
+		out = append(out, step)
+	}
+	return out
 }

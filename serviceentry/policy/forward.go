@@ -30,7 +30,7 @@ func routedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 		return closedForward(s, namespace, d)
 	}
 	svc, shown := row.Service, resolve.Attempt{Kind: kindOf(d.Scheme), Name: d.Host}
-	r := resolve.First(row.Routes(), shown, svc.Host)
+	r := resolve.FirstMatch(row.Routes(), shown, svc.Host)
 	if r.Action != resolve.Forward {
 		return ended(svc, row.Port, r, shown)
 	}

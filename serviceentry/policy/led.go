@@ -127,7 +127,7 @@ func (a asking) ledUnread(row *resolve.ExitRow, shown resolve.Attempt) *resolve.
 	if shown.Kind == resolve.Requests || row == nil || row.GatewayRoutes == nil || !row.LetsIn(a.workload.Namespace) {
 		return nil
 	}
-	r := resolve.First(row.Routes(), shown, row.Service.Host)
+	r := resolve.FirstMatch(row.Routes(), shown, row.Service.Host)
 	if r == nil || r.Action != resolve.Forward || len(r.To) == 0 || r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace) {
 		return nil
 	}

@@ -22,8 +22,8 @@ type end struct {
 	shown     resolve.Attempt
 }
 
-// Reached is what pods say to what comes to them, all of them alike.
-type Reached struct {
+// PodsVerdict is what pods say to what comes to them, all of them alike.
+type PodsVerdict struct {
 	Addresses []string
 	Port      uint32 // their own
 	Mutual    bool   // it comes by mutual TLS of the mesh
@@ -36,12 +36,12 @@ type Reached struct {
 // mostReached is how many endpoints of a host are asked.
 const mostReached = 1000
 
-// Whole is Decide, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
-func Whole(s *registry.Snapshot, w Workload, d Destination) (Verdict, []Reached) {
+// DecideThrough is Decide, and what the pods say to which it goes: where all of them refuse it, nobody gets it.
+func DecideThrough(s *registry.Snapshot, w Workload, d Destination) (Verdict, []PodsVerdict) {
 	return Decide(s, w, d).whole()
 }
 
-func (v Verdict) whole() (Verdict, []Reached) {
+func (v Verdict) whole() (Verdict, []PodsVerdict) {
 	if !v.Allowed || v.end == nil {
 		return v, nil
 	}
@@ -67,11 +67,11 @@ func (v Verdict) whole() (Verdict, []Reached) {
 }
 
 // reached asks the pods, and puts together those that say the same.
-func (e *end) reached() (out []Reached) {
+func (e *end) reached() (out []PodsVerdict) {
 	host, list := e.host(), e.endpoints()
 	for i := range list[:min(len(list), mostReached)] {
 		r := e.at(&host, &list[i])
-		same := slices.IndexFunc(out, func(o Reached) bool {
+		same := slices.IndexFunc(out, func(o PodsVerdict) bool {
 			return o.Allowed == r.Allowed && o.DecidedBy == r.DecidedBy && o.Reason == r.Reason && o.Port == r.Port && o.Mutual == r.Mutual && o.Proxied == r.Proxied && o.Unknown == r.Unknown
 		})
 		if same < 0 {
@@ -87,7 +87,7 @@ func (e *end) reached() (out []Reached) {
 func (e *end) endpoints() []registry.Endpoint {
 	list := e.snap.EndpointsOf(e.service)
 	if e.front != nil {
-		list = registry.ByWaypoint(list)
+		list = registry.WaypointEndpoints(list)
 	}
 	if e.entry != nil {
 		list = e.entry.Connectable(list)
@@ -133,8 +133,8 @@ func (e *end) wrapped(host *resolve.SidecarHost) (*registry.TLSSettings, bool) {
 	return tls, !e.untouched && tls != nil && (tls.Mode == registry.TLSSimple || tls.Mode == registry.TLSMutual)
 }
 
-func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
-	r := Reached{Addresses: []string{to.Address}, Port: to.PortOf(e.port), Proxied: to.Proxied || to.Fronted}
+func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) PodsVerdict {
+	r := PodsVerdict{Addresses: []string{to.Address}, Port: to.PortOf(e.port), Proxied: to.Proxied || to.Fronted}
 	r.Verdict = Verdict{Allowed: true, Path: PathInbound}
 	switch {
 	case to.Cluster != "":
@@ -154,7 +154,7 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 		r.Mutual = to.Meshed(r.Port)
 	}
 	address, _ := netip.ParseAddr(to.Address)
-	comes := Arrival{
+	comes := InboundAttempt{
 		Pod:  Workload{Namespace: e.service.Namespace, Labels: to.Labels, Address: address},
 		Port: r.Port, Node: to.Fronted, Mutual: r.Mutual, From: e.workload.Address, Kind: e.shown.Kind, Request: e.shown.Request, SNI: e.shown.Hello.Name,
 	}
@@ -164,7 +164,7 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) Reached {
 	if tls, is := e.wrapped(host); is && !r.Mutual {
 		comes.Kind, comes.SNI = resolve.TLSConnections, tls.SNI
 	}
-	r.Verdict = Arrive(e.snap, comes)
+	r.Verdict = DecideInbound(e.snap, comes)
 	if e.entry != nil && r.Authorization.AddressUnknown {
 		r.Reason = strings.TrimSuffix(r.Reason, addressUnknown) + "; a rule asks for the client's address, which is that of one of the gateway's pods"
 	}

@@ -100,7 +100,7 @@ func (a asking) asWaypoint(w resolve.WaypointProxy, front *resolve.WaypointHop) 
 // pastWaypoint follows the waypoint's routes.
 func (v Verdict) pastWaypoint(there resolve.SidecarHost, port registry.Port, shown resolve.Attempt) Verdict {
 	svc := there.Service
-	r := resolve.First(there.Routes(port), shown, svc.Host)
+	r := resolve.FirstMatch(there.Routes(port), shown, svc.Host)
 	if !port.Protocol.IsHTTP() {
 		r = bytesThere(there, port)
 	}

@@ -65,7 +65,7 @@ func (a asking) byWaypointOf(v Verdict, front resolve.FrontedPod, port uint32, s
 func (a asking) intoPod(v Verdict, front resolve.FrontedPod, port uint32, shown resolve.Attempt) Verdict {
 	by := a.asWaypoint(resolve.WaypointOf(a.snap, front.Gateway), new(a.FrontOf(front.Gateway)))
 	p, _ := a.snap.PodAt(front.Address)
-	there := Arrive(a.snap, Arrival{
+	there := DecideInbound(a.snap, InboundAttempt{
 		Pod:  Workload{Namespace: front.Pod.Namespace, Name: front.Pod.Name, Account: p.Account, Labels: p.Labels, Address: front.Address},
 		Port: port, Node: true, Mutual: true, Client: ClientOf(a.snap, by.workload.Namespace, by.account()), SNI: wire.PodsSNI, From: by.workload.Address,
 		Kind: shown.Kind, Request: shown.Request,

@@ -50,7 +50,7 @@ func (s *Snapshot) LedByDatagrams(host string) bool {
 
 // SecuredRule is a rule as gateways of a Gateway follow it: what BackendTLSPolicies say stands in for what the rule says of TLS. A
 // gateway shows its Gateway's certificate there, if that has one.
-func (s *Snapshot) SecuredRule(svc *Service, rule *DestinationRule, shows *ShownCertificate) *DestinationRule {
+func (s *Snapshot) SecuredRule(svc *Service, rule *DestinationRule, shows *BackendClientCertificate) *DestinationRule {
 	ref, _ := RefOf(svc.Host)
 	if svc.Source.Kind != config.KindService || s.secured.Len() == 0 {
 		return rule
@@ -69,7 +69,7 @@ func (s *Snapshot) SecuredRule(svc *Service, rule *DestinationRule, shows *Shown
 }
 
 // backendTLS are the settings that a policy makes.
-func (s *Snapshot) backendTLS(p *gatewayapi.BackendTLS, shows *ShownCertificate) *TLSSettings {
+func (s *Snapshot) backendTLS(p *gatewayapi.BackendTLS, shows *BackendClientCertificate) *TLSSettings {
 	t := &TLSSettings{Mode: TLSSimple, SNI: p.Name, SANs: p.SANs, By: &p.Key, Revision: p.Revision}
 	if len(p.CAs) > 0 {
 		t.Trust = Bundle(p.CAs)
@@ -86,8 +86,8 @@ func (s *Snapshot) backendTLS(p *gatewayapi.BackendTLS, shows *ShownCertificate)
 	return t
 }
 
-// ShownCertificate is what gateways of a Gateway show to backends that take TLS.
-type ShownCertificate struct {
+// BackendClientCertificate is what gateways of a Gateway show to backends that take TLS.
+type BackendClientCertificate struct {
 	Ref     CredentialRef
 	Problem string // why they may not
 }

@@ -52,7 +52,7 @@ func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 		s := base
 		s.Host = CanonicalHost(h)
 		if field, why := cfg.Withheld(o.Namespace, spec, host.Name(s.Host), mesh.Gateway(base.Exit)); why != "" {
-			s.Withheld = &Withheld{field, why}
+			s.Withheld = &ExportRefusal{field, why}
 			s.ExportTo = s.ExportTo.within(o.Namespace)
 		}
 		services = append(services, &s)

@@ -45,28 +45,28 @@ const (
 // UpstreamRestrictions is what a connector does about a host's far end: whom it does not connect to, and what it closes rather than do
 // something else than was asked for. Policy decides by it and proxies are programmed by it.
 type UpstreamRestrictions struct {
-	Refused []RefusedEndpoint          // endpoints that are left out
-	Whole   *ClosedPort                // why none of its ports is reached; nil where some may be
-	Closed  map[uint32]ClosedPort      // ports, by number
-	Given   map[uint32]GivenCredential // what of a Secret a port needs
-	Dialled []netip.Prefix             // what a gateway takes of a client, see Service.Dialled
+	Refused []RefusedEndpoint           // endpoints that are left out
+	Whole   *ClosedPort                 // why none of its ports is reached; nil where some may be
+	Closed  map[uint32]ClosedPort       // ports, by number
+	Given   map[uint32]ServedCredential // what of a Secret a port needs
+	Dialled []netip.Prefix              // what a gateway takes of a client, see Service.Dialled
 }
 
-// GivenCredential is what a proxy is given of a credential.
-type GivenCredential struct {
+// ServedCredential is what a proxy is given of a credential.
+type ServedCredential struct {
 	Ref         CredentialRef
 	Pair, Roots bool          // the certificate with its key; whom to trust
 	Trust       CredentialRef // what says whom to trust, where it is not Ref
 }
 
 // Each gives what is given of each credential.
-func (g GivenCredential) Each() []GivenCredential {
+func (g ServedCredential) Each() []ServedCredential {
 	if g.Trust == (CredentialRef{}) {
-		return []GivenCredential{g}
+		return []ServedCredential{g}
 	}
-	out := []GivenCredential{{Ref: g.Trust, Roots: true}}
+	out := []ServedCredential{{Ref: g.Trust, Roots: true}}
 	if g.Pair {
-		out = append(out, GivenCredential{Ref: g.Ref, Pair: true})
+		out = append(out, ServedCredential{Ref: g.Ref, Pair: true})
 	}
 	return out
 }
@@ -161,8 +161,8 @@ func (s *Snapshot) UpstreamRestrictions(svc *Service, rule *DestinationRule, p C
 }
 
 // Secrets are what its ports need of Secrets, in the ports' order.
-func (f UpstreamRestrictions) Secrets() []GivenCredential {
-	var out []GivenCredential
+func (f UpstreamRestrictions) Secrets() []ServedCredential {
+	var out []ServedCredential
 	for _, port := range slices.Sorted(maps.Keys(f.Given)) {
 		out = append(out, f.Given[port].Each()...)
 	}
@@ -183,12 +183,12 @@ func (f *UpstreamRestrictions) close(port Port, c ClosedPort) {
 	f.Closed[port.Number] = c
 }
 
-func (f *UpstreamRestrictions) give(port Port, g GivenCredential) {
+func (f *UpstreamRestrictions) give(port Port, g ServedCredential) {
 	if !g.Pair && !g.Roots {
 		return
 	}
 	if f.Given == nil {
-		f.Given = map[uint32]GivenCredential{}
+		f.Given = map[uint32]ServedCredential{}
 	}
 	f.Given[port.Number] = g
 }

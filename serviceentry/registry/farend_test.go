@@ -166,7 +166,7 @@ spec: {host: a.example, trafficPolicy: {tls: {mode: MUTUAL}}}
 	for i := range read.Objects {
 		o := &read.Objects[i]
 		if findings := admission.Validate(*o); admission.Refused(findings) {
-			o = admission.Shut(*o, findings)
+			o = admission.ClosedStandIn(*o, findings)
 		}
 		changes = append(changes, config.Change{Key: o.Key, Object: o})
 	}

@@ -20,7 +20,7 @@ type Gateway struct {
 	Selector map[string]string // of the gateway's pods; empty: all
 	Servers  []GatewayServer
 	// Shows is what its gateways show to backends that take TLS; nil for nothing.
-	Shows *ShownCertificate
+	Shows *BackendClientCertificate
 	Hash  uint64
 }
 
@@ -162,9 +162,9 @@ func (b *batch) setGateway(c config.Change) {
 }
 
 // shows is the certificate that its pods show to Services; the zero value for none.
-func (g *Gateway) shows() ShownCertificate {
+func (g *Gateway) shows() BackendClientCertificate {
 	if g == nil || g.Shows == nil {
-		return ShownCertificate{}
+		return BackendClientCertificate{}
 	}
 	return *g.Shows
 }

@@ -269,7 +269,7 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 		g.Servers = append(g.Servers, fromKubeListener(&l))
 	}
 	if secret, problem, shows := gatewayapi.ClientCertificate(w, o); shows {
-		g.Shows = &ShownCertificate{CredentialRef{Namespace: secret.Namespace, Name: secret.Name}, problem.Message}
+		g.Shows = &BackendClientCertificate{CredentialRef{Namespace: secret.Namespace, Name: secret.Name}, problem.Message}
 	}
 	return g
 }

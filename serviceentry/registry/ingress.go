@@ -68,8 +68,8 @@ func (s *Snapshot) moreServices(ns string, labels map[string]string, but Ref) st
 	return strings.Join(names, ",")
 }
 
-// NameOfPort is what connections to a port that say nothing are asked for by: of a server that passes everything on.
-func NameOfPort(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
+// CatchAllName is what connections to a port that say nothing are asked for by: of a server that passes everything on.
+func CatchAllName(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
 // IngressFor gives what a router's pods are as an ingress gateway, by their labels and Service, and the sessions of UDP that each may have (0
 // where nobody says); false where no Gateway object selects them, or where they are an egress gateway: something leaves by the Service, or is
@@ -204,17 +204,17 @@ func (s *Snapshot) IngressesIn(ns string) (out []Ref) {
 	return out
 }
 
-// OpenedPorts is what an ingress gateway's pods open.
-type OpenedPorts struct {
-	Servers []*OpenedServer // in order of their Gateways' age
-	of      map[string][]*OpenedServer
+// IngressPorts is what an ingress gateway's pods open.
+type IngressPorts struct {
+	Servers []*IngressServer // in order of their Gateways' age
+	of      map[string][]*IngressServer
 }
 
 // Of gives the servers of a Gateway object, "NAMESPACE/NAME", or that of a listener of the Gateway API's, "NAMESPACE/NAME/LISTENER".
-func (o *OpenedPorts) Of(gateway string) []*OpenedServer { return o.of[gateway] }
+func (o *IngressPorts) Of(gateway string) []*IngressServer { return o.of[gateway] }
 
-// OpenedServer is one of a Gateway's servers at a gateway's pods.
-type OpenedServer struct {
+// IngressServer is one of a Gateway's servers at a gateway's pods.
+type IngressServer struct {
 	*GatewayServer
 	Gateway *Gateway
 	Index   int    // among its Gateway's
@@ -227,7 +227,7 @@ type OpenedServer struct {
 
 // Lets gives the names by which a VirtualService's host is asked for at the server: of it and each host that the server opens to the
 // VirtualService's namespace, the narrower.
-func (o *OpenedServer) Lets(ns, host string) (names []string) {
+func (o *IngressServer) Lets(ns, host string) (names []string) {
 	if o.Serves == PassesMesh { // nobody's routes count there
 		return nil
 	}
@@ -235,7 +235,7 @@ func (o *OpenedServer) Lets(ns, host string) (names []string) {
 }
 
 // Passes says whether mutual TLS for a host of the mesh is passed on at the server.
-func (o *OpenedServer) Passes(ns, host string) bool {
+func (o *IngressServer) Passes(ns, host string) bool {
 	return o.Serves == PassesMesh && len(letsOf(o.Hosts, ns, host)) > 0
 }
 
@@ -284,13 +284,13 @@ func (r *remembered[V]) get(i Ingress, find func(Ingress) V) V {
 }
 
 // openedServers remembers what gateways open, until something changes about it.
-type openedServers = remembered[*OpenedPorts]
+type openedServers = remembered[*IngressPorts]
 
 // Opened gives what an ingress gateway's pods open. Of what several Gateways want the oldest has it: the protocol of a port, a host that
 // another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
-func (s *Snapshot) Opened(i Ingress) *OpenedPorts { return s.opened.get(i, s.open) }
+func (s *Snapshot) Opened(i Ingress) *IngressPorts { return s.opened.get(i, s.open) }
 
-func (s *Snapshot) open(i Ingress) *OpenedPorts {
+func (s *Snapshot) open(i Ingress) *IngressPorts {
 	labels := i.PodLabels()
 	var list []*Gateway
 	for _, g := range s.gateways {
@@ -300,11 +300,11 @@ func (s *Snapshot) open(i Ingress) *OpenedPorts {
 	}
 	slices.SortFunc(list, (*Gateway).before)
 	services := s.ingressServices(i)
-	o := &OpenedPorts{of: map[string][]*OpenedServer{}}
+	o := &IngressPorts{of: map[string][]*IngressServer{}}
 	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
 		for n := range g.Servers {
-			server := &OpenedServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(services, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
+			server := &IngressServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(services, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
 			o.Servers = append(o.Servers, server)
 			server.take(ports)
 			name := cmp.Or(server.Ref, g.Key.Namespace+"/"+g.Key.Name)
@@ -338,7 +338,7 @@ type portTaken struct {
 }
 
 // take gives a server what older ones left of its port.
-func (o *OpenedServer) take(ports map[openedPort]*portTaken) {
+func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 	if o.Serves == NotServed || config.IsGatewayPort(o.Listen) || o.Listen == 0 {
 		o.close(cmp.Or(o.Why, "port.number: proxies listen there themselves"))
 		return
@@ -379,7 +379,7 @@ func (o *OpenedServer) take(ports map[openedPort]*portTaken) {
 }
 
 // owner is the older Gateway that has a host; nil where the server may have it.
-func (p *portTaken) owner(host string, o *OpenedServer) *Gateway {
+func (p *portTaken) owner(host string, o *IngressServer) *Gateway {
 	if by := p.hosts[host]; by != nil && (by.Key.Namespace != o.Gateway.Key.Namespace || p.kind == PassesTLS) {
 		return by
 	}
@@ -391,13 +391,13 @@ func (p *portTaken) owner(host string, o *OpenedServer) *Gateway {
 	return nil
 }
 
-func (o *OpenedServer) close(why string) {
+func (o *IngressServer) close(why string) {
 	o.Closed = append(o.Closed, why)
 	o.GatewayServer = o.closedCopy()
 }
 
 // closedCopy is the server as one that is not served.
-func (o *OpenedServer) closedCopy() *GatewayServer {
+func (o *IngressServer) closedCopy() *GatewayServer {
 	closed := *o.GatewayServer
 	closed.Serves = NotServed
 	return &closed

@@ -99,7 +99,7 @@ func (b *batch) touchServed(g *Gateway) {
 	b.askedAgain[g.Key] = true
 	for _, s := range g.Servers {
 		b.changed.Passing = b.changed.Passing || s.Serves == PassesMesh
-		b.nameCovered(NameOfPort(s.Port))
+		b.nameCovered(CatchAllName(s.Port))
 		for _, f := range s.Hosts {
 			b.nameCovered(f.Host)
 		}
@@ -185,7 +185,7 @@ func (b *batch) namesOf(key config.Key) []string {
 			for _, host := range v.Hosts {
 				for _, n := range letsOf(s.Hosts, v.Key.Namespace, host) {
 					if s.Serves.Nameless() {
-						n = NameOfPort(s.Port)
+						n = CatchAllName(s.Port)
 					}
 					found[n] = true
 				}

@@ -23,9 +23,9 @@ func (s *Snapshot) RegisteredBySeveral(svc *Service) bool {
 	return slices.ContainsFunc(s.Patterns(svc.Host), func(list []*Service) bool { return slices.ContainsFunc(list, other) })
 }
 
-// TooLong says that a name does not fit into the TLS name by which a tunnel tells a gateway whereto it wants, "outbound_.PORT_.SUBSET_.HOST", and
+// TunnelNameTooLong says that a name does not fit into the TLS name by which a tunnel tells a gateway whereto it wants, "outbound_.PORT_.SUBSET_.HOST", and
 // how long it may be. means is the namespace in the subset; "" for none.
-func TooLong(name string, port uint32, means string, dialled bool) (most int, is bool) {
+func TunnelNameTooLong(name string, port uint32, means string, dialled bool) (most int, is bool) {
 	most = longestTLSName - len("outbound_.") - len("_._.") - len(means)
 	for ; port > 0; port /= 10 { // its digits
 		most--
@@ -42,7 +42,7 @@ func (s *Snapshot) unnamable(svc *Service, port Port) (ClosedPort, bool) {
 	if port.Protocol.IsHTTP() || port.Protocol == UDP {
 		return ClosedPort{}, false
 	}
-	most, long := TooLong(svc.Host, port.Number, svc.Namespace, svc.Dialled() && port.Protocol != TLS)
+	most, long := TunnelNameTooLong(svc.Host, port.Number, svc.Namespace, svc.Dialled() && port.Protocol != TLS)
 	if !long {
 		return ClosedPort{}, false
 	}

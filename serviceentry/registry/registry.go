@@ -66,8 +66,8 @@ func New(cfg *mesh.Config) *Registry {
 	}
 }
 
-// NewUnread makes one for who reads neither Secrets nor ConfigMaps: that one is not there, or is of no use, is no problem then.
-func NewUnread(cfg *mesh.Config) *Registry {
+// NewWithoutSecrets makes one for who reads neither Secrets nor ConfigMaps: that one is not there, or is of no use, is no problem then.
+func NewWithoutSecrets(cfg *mesh.Config) *Registry {
 	r := New(cfg)
 	r.snap.unread = true
 	return r

@@ -106,8 +106,8 @@ func (e ExportTo) within(ns string) ExportTo {
 	return ExportTo{Namespaces: []string{ns}}
 }
 
-// Withheld is why an export does not count: the field that decides, and a few words.
-type Withheld struct{ Field, Why string }
+// ExportRefusal is why an export does not count: the field that decides, and a few words.
+type ExportRefusal struct{ Field, Why string }
 
 // Service is one host as one object registered it. It is immutable; equal hashes mean equal services. There are as many as hosts: what is
 // said by a bit lies together.
@@ -124,7 +124,7 @@ type Service struct {
 	ExportTo  ExportTo
 	SANs      []string // subjectAltNames that the server must show one of
 	// Withheld says why the entry's exportTo does not count beyond its own namespace; nil where it does.
-	Withheld *Withheld `json:",omitzero"`
+	Withheld *ExportRefusal `json:",omitzero"`
 
 	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
 	Exit Ref

@@ -101,15 +101,15 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Connector) 
 
 // given is what of a Secret a rule needs. A client's certificate without roots of its own is for servers that the system's
 // roots vouch for.
-func (s *Snapshot) given(t *TLSSettings) GivenCredential {
+func (s *Snapshot) given(t *TLSSettings) ServedCredential {
 	if t.By != nil {
-		g := GivenCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}, Pair: t.Mode == TLSMutual}
+		g := ServedCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}, Pair: t.Mode == TLSMutual}
 		if t.Trust.Bundle != "" {
 			g.Roots, g.Trust = true, t.Trust
 		}
 		return g
 	}
-	g := GivenCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}}
+	g := ServedCredential{Ref: CredentialRef{Namespace: t.Namespace, Name: t.CredentialName}}
 	if c, _ := s.Credential(g.Ref); c != nil {
 		g.Pair = t.Mode == TLSMutual
 		g.Roots = len(c.Roots) > 0 && !t.InsecureSkipVerify

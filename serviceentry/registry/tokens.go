@@ -61,15 +61,15 @@ func selected[T interface {
 	return out
 }
 
-// WantedKeys is a set of keys that a namespace's RequestAuthentications want.
-type WantedKeys struct {
+// KeySet is a set of keys that a namespace's RequestAuthentications want.
+type KeySet struct {
 	tokens.Source
 	Beyond bool // the namespace wants too many, and this is none of the first
 }
 
-// WantedKeys gives whence keys are to be fetched, by the objects that they will be.
-func (s *Snapshot) WantedKeys() map[config.Key]WantedKeys {
-	out := map[config.Key]WantedKeys{}
+// KeySet gives whence keys are to be fetched, by the objects that they will be.
+func (s *Snapshot) WantedKeys() map[config.Key]KeySet {
+	out := map[config.Key]KeySet{}
 	for ns, list := range s.verifying {
 		n := 0
 		for _, a := range list {
@@ -79,10 +79,10 @@ func (s *Snapshot) WantedKeys() map[config.Key]WantedKeys {
 				switch {
 				case r.From.URI == "":
 				case known: // the last one says how long to wait
-					out[key] = WantedKeys{r.From, first.Beyond}
+					out[key] = KeySet{r.From, first.Beyond}
 				default:
 					n++
-					out[key] = WantedKeys{r.From, n > tokens.MostSets}
+					out[key] = KeySet{r.From, n > tokens.MostSets}
 				}
 			}
 		}

@@ -162,11 +162,11 @@ func (b *batch) useWaypoint(o *config.Object, selector map[string]string) Ref {
 	if _, gateway := selector[gatewayapi.GatewayLabel]; gateway || o.Namespace == b.next.Mesh.RootNamespace {
 		return Ref{}
 	}
-	return WaypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
+	return RequestedWaypoint(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
 }
 
-// WaypointAsked reads which waypoint labels of an object, or of its namespace, ask for; the first that say anything count.
-func WaypointAsked(ns string, words ...map[string]string) Ref {
+// RequestedWaypoint reads which waypoint labels of an object, or of its namespace, ask for; the first that say anything count.
+func RequestedWaypoint(ns string, words ...map[string]string) Ref {
 	for _, labels := range words {
 		switch name := labels[gatewayapi.UseWaypointLabel]; name {
 		case "":
@@ -303,8 +303,8 @@ func (b *batch) front(ns string, list []Endpoint) {
 	}
 }
 
-// ByWaypoint are endpoints as a waypoint reaches them: those that take mutual TLS for its sake take it.
-func ByWaypoint(list []Endpoint) []Endpoint {
+// WaypointEndpoints are endpoints as a waypoint reaches them: those that take mutual TLS for its sake take it.
+func WaypointEndpoints(list []Endpoint) []Endpoint {
 	list = slices.Clone(list)
 	for i := range list {
 		list[i].Proxied = list[i].Proxied || list[i].Fronted

@@ -15,7 +15,7 @@ func (b *batch) entryWaypoint(o *config.Object, s *Service) Ref {
 	if why, _ := s.Unfronted(); why != "" && o.Labels[gatewayapi.UseWaypointLabel] == "" {
 		return Ref{}
 	}
-	return WaypointAsked(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
+	return RequestedWaypoint(o.Namespace, o.Labels, b.next.namespaces[o.Namespace])
 }
 
 // Unfronted says why no waypoint stands before a host that an entry registers, and what to do; "" where one may.

@@ -62,7 +62,7 @@ func (s *Snapshot) asksForWaypoint(ns string, labels map[string]string) Ref {
 	if _, gateway := labels[gatewayapi.GatewayLabel]; gateway || !s.ByNode(ns, labels) {
 		return Ref{}
 	}
-	return WaypointAsked(ns, labels, s.namespaces[ns])
+	return RequestedWaypoint(ns, labels, s.namespaces[ns])
 }
 
 // frontedByItself says whether a pod takes mutual TLS since a waypoint stands before its own address.

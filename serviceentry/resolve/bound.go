@@ -259,7 +259,7 @@ func (r *ExitRow) For(ns string) *ExitRow {
 }
 
 // Secrets are what the ways of its routes need of Secrets.
-func (h *ExitHost) Secrets() (out []registry.GivenCredential) {
+func (h *ExitHost) Secrets() (out []registry.ServedCredential) {
 	for _, r := range h.Own {
 		out = append(out, r.Restrictions.Secrets()...)
 		for _, b := range r.GatewayRoutes {

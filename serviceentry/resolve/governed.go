@@ -47,8 +47,8 @@ type WorkloadAddress struct {
 	Level   egresspolicy.Level
 }
 
-// Alone is for one workload, which a level selects whole.
-func Alone(level egresspolicy.Level) Governed {
+// GovernOne is for one workload, which a level selects whole.
+func GovernOne(level egresspolicy.Level) Governed {
 	return Governed{Others: Subject{Level: level}, level: level, alone: true}
 }
 
@@ -118,7 +118,7 @@ func (g Governed) Enforced() Governed {
 	case !g.Observes():
 		return g
 	case g.alone:
-		return Alone(g.level.Enforced())
+		return GovernOne(g.level.Enforced())
 	default:
 		return Govern(g.level.Enforced(), g.people)
 	}

@@ -34,9 +34,9 @@ func InboundAtNode(s *registry.Snapshot, ns string, labels map[string]string) In
 	return in
 }
 
-// UnservedInbound says what of requests that come to a pod without a sidecar its node's proxy does not look at, though an object asks for it: such a
+// UnsupportedInbound says what of requests that come to a pod without a sidecar its node's proxy does not look at, though an object asks for it: such a
 // pod is closed. "" where there is nothing.
-func UnservedInbound(s *registry.Snapshot, ns string, labels map[string]string) (by config.Key, why string) {
+func UnsupportedInbound(s *registry.Snapshot, ns string, labels map[string]string) (by config.Key, why string) {
 	if list := s.AuthorizingInbound(ns, labels).Deciding(authz.Custom); len(list) > 0 {
 		by = list[0].Key
 		return by, "the AuthorizationPolicy " + by.Namespace + "/" + by.Name + " has a provider asked about what comes to it (CUSTOM), which the proxy of a node does not ask"

@@ -40,8 +40,8 @@ type IngressServer struct {
 	Hosts    []string     // that clients name: exact ones and patterns, "*" for all
 	Table    IngressTable // that says what happens
 	TLS      *registry.ServerTLS
-	Given    []registry.GivenCredential // what it needs of Secrets; the first ones are its certificates
-	Roots    *registry.GivenCredential  // who clients may be
+	Given    []registry.ServedCredential // what it needs of Secrets; the first ones are its certificates
+	Roots    *registry.ServedCredential  // who clients may be
 	// Closed is why nothing comes in there, though it is opened; "" where something does.
 	Closed string
 }
@@ -70,7 +70,7 @@ func (a Ingress) Servers() (out []IngressServer) {
 }
 
 // fieldOf is where a server is written in its Gateway: of a listener its name, which stays where others come and go.
-func fieldOf(o *registry.OpenedServer) string {
+func fieldOf(o *registry.IngressServer) string {
 	if _, listener, of := gatewayapi.ParseRef(o.Ref); of {
 		return listener
 	}
@@ -95,7 +95,7 @@ func (a Ingress) give(s *IngressServer) string {
 		case len(c.Key) == 0:
 			return fmt.Sprintf("Secret %s/%s holds no certificate with a key", ref.Namespace, ref.Name)
 		}
-		s.Given = append(s.Given, registry.GivenCredential{Ref: ref, Pair: true})
+		s.Given = append(s.Given, registry.ServedCredential{Ref: ref, Pair: true})
 	}
 	if s.TLS.Clients == registry.NoneAsked {
 		return ""
@@ -115,7 +115,7 @@ func (a Ingress) give(s *IngressServer) string {
 	case len(c.Roots) == 0:
 		return fmt.Sprintf("Secret %s/%s holds no ca.crt, which says who clients may be", ref.Namespace, ref.Name)
 	}
-	s.Roots = &registry.GivenCredential{Ref: ref, Roots: true}
+	s.Roots = &registry.ServedCredential{Ref: ref, Roots: true}
 	return ""
 }
 
@@ -128,7 +128,7 @@ type IngressTable struct {
 
 // tableOf is the table of a server. Requests inside of TLS that it ends in the usual way share one for a port: of each of its hosts a
 // client may ask whose certificate covers another. Where more is asked of clients, nobody else's connection leads.
-func tableOf(o *registry.OpenedServer) IngressTable {
+func tableOf(o *registry.IngressServer) IngressTable {
 	t := IngressTable{Serves: o.Serves, Listen: o.Listen}
 	switch {
 	case o.Serves == registry.ServesTLSBytes && !o.Alone: // by their TLS names, too

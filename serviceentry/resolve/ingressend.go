@@ -76,7 +76,7 @@ func (a Ingress) front(svc *registry.Service) (*WaypointHop, *registry.ClosedPor
 }
 
 // shows is what the gateway's Gateway of the Gateway API shows to backends; nil for nothing.
-func (a Ingress) shows() *registry.ShownCertificate {
+func (a Ingress) shows() *registry.BackendClientCertificate {
 	name := a.PodLabels()[gatewayapi.GatewayLabel]
 	if g := a.snap.Gateway(config.Key{Kind: config.KindKubeGateway, Namespace: a.Namespace, Name: name}); g != nil {
 		return g.Shows

@@ -71,7 +71,7 @@ func (a Ingress) Row(t IngressTable, name string) (string, *IngressRow) {
 func (a Ingress) BytesRow(t IngressTable) *IngressRow {
 	for _, o := range a.snap.Opened(a.Ingress).Servers {
 		if o.Serves.Nameless() && o.Serves != registry.ServesDatagrams && tableOf(o) == t {
-			return a.rowOf(t, registry.NameOfPort(o.Port))
+			return a.rowOf(t, registry.CatchAllName(o.Port))
 		}
 	}
 	return nil

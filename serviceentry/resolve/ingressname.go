@@ -89,11 +89,11 @@ func (n *IngressName) HasUDP() bool {
 }
 
 // lets says whether a server takes a VirtualService's routes for a name.
-func (a Ingress) lets(o *registry.OpenedServer, v *registry.VirtualService, name string) bool {
+func (a Ingress) lets(o *registry.IngressServer, v *registry.VirtualService, name string) bool {
 	if o.Serves == registry.NotServed || o.Serves.Nameless() != strings.HasPrefix(name, ":") {
 		return false
 	}
-	if o.Serves.Nameless() && (name != registry.NameOfPort(o.Port) || (o.Serves == registry.ServesDatagrams) != (v.Key.Kind == config.KindUDPRoute)) {
+	if o.Serves.Nameless() && (name != registry.CatchAllName(o.Port) || (o.Serves == registry.ServesDatagrams) != (v.Key.Kind == config.KindUDPRoute)) {
 		return false
 	}
 	for _, h := range v.Hosts {
@@ -106,7 +106,7 @@ func (a Ingress) lets(o *registry.OpenedServer, v *registry.VirtualService, name
 }
 
 // row is the name's row of a server's table.
-func (n *IngressName) row(o *registry.OpenedServer) *IngressRow {
+func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 	table := tableOf(o)
 	for i := range n.Rows {
 		if n.Rows[i].Table == table {
@@ -119,10 +119,10 @@ func (n *IngressName) row(o *registry.OpenedServer) *IngressRow {
 
 // add gives the routes of a VirtualService to a server's row. The oldest one's namespace has the name; whoever has a pattern that covers
 // it, and is older still, has it too.
-func (n *IngressName) add(a Ingress, opened *registry.OpenedPorts, o *registry.OpenedServer, v *registry.VirtualService, older []*registry.VirtualService) {
+func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.IngressServer, v *registry.VirtualService, older []*registry.VirtualService) {
 	taken := func(x *registry.VirtualService) bool {
 		return x.Key.Namespace != v.Key.Namespace && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
-			return slices.ContainsFunc(opened.Of(at), func(other *registry.OpenedServer) bool {
+			return slices.ContainsFunc(opened.Of(at), func(other *registry.IngressServer) bool {
 				return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && slices.ContainsFunc(x.Hosts, func(h string) bool {
 					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && registry.Covers(p, n.Name) })
 				})
@@ -164,12 +164,12 @@ func (n *IngressName) add(a Ingress, opened *registry.OpenedPorts, o *registry.O
 }
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
-func narrowed(opened *registry.OpenedPorts, o *registry.OpenedServer, name string) bool {
+func narrowed(opened *registry.IngressPorts, o *registry.IngressServer, name string) bool {
 	if !o.Alone {
 		return false
 	}
 	own := o.GatewayServer.Hosts[0].Host
-	return slices.ContainsFunc(opened.Servers, func(x *registry.OpenedServer) bool {
+	return slices.ContainsFunc(opened.Servers, func(x *registry.IngressServer) bool {
 		if !x.Alone || x.Listen != o.Listen || x.Ref == o.Ref || x.Serves == registry.NotServed {
 			return false
 		}
@@ -179,7 +179,7 @@ func narrowed(opened *registry.OpenedPorts, o *registry.OpenedServer, name strin
 }
 
 // alone gives a listener's host a row, that no wider listener's routes are followed for it.
-func (n *IngressName) alone(s *registry.Snapshot, opened *registry.OpenedPorts, gateway config.Key) {
+func (n *IngressName) alone(s *registry.Snapshot, opened *registry.IngressPorts, gateway config.Key) {
 	g := s.Gateway(gateway)
 	if g == nil {
 		return
@@ -213,7 +213,7 @@ func (n *IngressName) order() {
 }
 
 // turnAway says, in the port's other tables of requests inside of TLS, that the name is not theirs.
-func (n *IngressName) turnAway(opened *registry.OpenedPorts) {
+func (n *IngressName) turnAway(opened *registry.IngressPorts) {
 	for i := range slices.Clone(n.Rows) {
 		own := n.Rows[i]
 		if own.Serves.Family() != registry.PassesTLS {

@@ -373,7 +373,7 @@ func numbersOf(svc *registry.Service) []uint32 {
 }
 
 // Given is what of a Secret the way to it needs.
-func (t WeightedDestination) Given() registry.GivenCredential {
+func (t WeightedDestination) Given() registry.ServedCredential {
 	if t.TLS != nil {
 		return t.Wrapped.Given[t.Port.Number]
 	}

@@ -131,8 +131,8 @@ func (r *Route) Takes(x Attempt, own string) bool {
 	}
 }
 
-// First gives the first route that takes an attempt; nil where none does.
-func First(routes []Route, x Attempt, own string) *Route {
+// FirstMatch gives the first route that takes an attempt; nil where none does.
+func FirstMatch(routes []Route, x Attempt, own string) *Route {
 	for i := range routes {
 		if routes[i].Takes(x, own) {
 			return &routes[i]

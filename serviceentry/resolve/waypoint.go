@@ -80,7 +80,7 @@ func (f *WaypointHop) account() {
 // longFront says that a host does not fit into the TLS name by which a waypoint is told of it, and how long it may be.
 func longFront(svc *registry.Service) (most int, long bool) {
 	for _, p := range svc.Ports {
-		if most, long = registry.TooLong(svc.Host, p.Number, FrontedIn(svc), false); long {
+		if most, long = registry.TunnelNameTooLong(svc.Host, p.Number, FrontedIn(svc), false); long {
 			return most, true
 		}
 	}
@@ -365,7 +365,7 @@ func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
 	if !h.Meshed || set == nil {
 		return h
 	}
-	h.Accounts = registry.AccountsOf(registry.ByWaypoint(set.List))
+	h.Accounts = registry.AccountsOf(registry.WaypointEndpoints(set.List))
 	return h
 }
 

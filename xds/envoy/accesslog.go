@@ -28,14 +28,14 @@ var TagFormats = map[string]string{
 	wire.TagRules:     "%FILTER_STATE(" + wire.StateRules + ":PLAIN)%",
 }
 
-// AskedTags are those of a connection that was asked about by this name (a format string).
-func AskedTags(name string) map[string]string {
+// QuestionTags are those of a connection that was asked about by this name (a format string).
+func QuestionTags(name string) map[string]string {
 	return map[string]string{
 		wire.TagAuthority: name,
-		wire.TagPolicy:    Said(sayConfig),
-		wire.TagRoute:     Said(sayRoute),
-		wire.TagBy:        Said(sayBy),
-		wire.TagRevision:  Said(sayRevision) + "%METADATA(CLUSTER:sallyport:revision)%",
+		wire.TagPolicy:    AnswerFormat(sayConfig),
+		wire.TagRoute:     AnswerFormat(sayRoute),
+		wire.TagBy:        AnswerFormat(sayBy),
+		wire.TagRevision:  AnswerFormat(sayRevision) + "%METADATA(CLUSTER:sallyport:revision)%",
 	}
 }
 

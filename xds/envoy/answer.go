@@ -103,15 +103,15 @@ func answerBody(m *servicev3.RateLimitResponse) []byte {
 	return body
 }
 
-// Nothing is the answer for what is closed.
-func Nothing(route, config, revision string) Answer {
+// ClosedAnswer is the answer for what is closed.
+func ClosedAnswer(route, config, revision string) Answer {
 	return Answer{Route: route, Config: config, Revision: revision, Cluster: wire.BlackHoleCluster}
 }
 
-// AsksAbout matches questions; kind may be "" for all of them. No request of a client's has this in its filter state.
-func AsksAbout(kind string) *routev3.RouteMatch {
+// MatchQuestion matches questions; kind may be "" for all of them. No request of a client's has this in its filter state.
+func MatchQuestion(kind string) *routev3.RouteMatch {
 	m := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
-	state := Holds(wire.StateQuestion, ".+")
+	state := MatchState(wire.StateQuestion, ".+")
 	if kind != "" {
 		state.Matcher = &matcherv3.FilterStateMatcher_StringMatch{StringMatch: Exact(kind)}
 	}
@@ -124,21 +124,21 @@ func IsAnswer(r *routev3.Route) bool {
 	return slices.ContainsFunc(r.GetMatch().GetFilterState(), func(f *matcherv3.FilterStateMatcher) bool { return f.Key == wire.StateQuestion })
 }
 
-// Said is a format string for one of an answer's values.
-func Said(value string) string { return "%DYNAMIC_METADATA(" + FilterAsk + ":" + value + ")%" }
+// AnswerFormat is a format string for one of an answer's values.
+func AnswerFormat(value string) string { return "%DYNAMIC_METADATA(" + FilterAsk + ":" + value + ")%" }
 
-// SaidIn is the same in an expression. Where it was not said the expression fails, and gives nothing.
-func SaidIn(value string) string {
+// AnswerExpression is the same in an expression. Where it was not said the expression fails, and gives nothing.
+func AnswerExpression(value string) string {
 	return "metadata.filter_metadata['" + FilterAsk + "']['" + value + "']"
 }
 
-// RulesAlong tells the internal listener behind, which logs the connection, what policies said when it was asked about.
-func RulesAlong() *statev3.FilterStateValue {
-	return Computed(wire.StateRules, SaidIn(SayThere)+" + "+SaidIn(wire.AnswerRules), SharedOnce)
+// ShareRulings tells the internal listener behind, which logs the connection, what policies said when it was asked about.
+func ShareRulings() *statev3.FilterStateValue {
+	return ComputedState(wire.StateRules, AnswerExpression(SayThere)+" + "+AnswerExpression(wire.AnswerRules), SharedOnce)
 }
 
-// Computed is a value of the filter state from an expression (CEL).
-func Computed(key, expression string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
+// ComputedState is a value of the filter state from an expression (CEL).
+func ComputedState(key, expression string, shared statev3.FilterStateValue_SharedWithUpstream) *statev3.FilterStateValue {
 	v := State(key, "%CEL("+expression+")%", shared)
 	v.GetFormatString().Formatters = celFormatters()
 	return v
@@ -156,7 +156,7 @@ func celConfig() *corev3.CelExpressionConfig {
 
 // RouteByAnswer sets what a TCP proxy goes by, from the answer.
 func RouteByAnswer(more ...*statev3.FilterStateValue) *listenerv3.Filter {
-	return SetState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, Said(sayCluster), NotShared)}, more...)...)
+	return SetFilterState(append([]*statev3.FilterStateValue{State(wire.StateTCPCluster, AnswerFormat(sayCluster), NotShared)}, more...)...)
 }
 
 // sayHeader puts a header of a question into the filter state.

@@ -51,7 +51,7 @@ const (
 	// HeaderAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or the
 	// connection's address, where a range is asked for.
 	HeaderAsked = "x-sallyport-asked"
-	// HeaderFetched is there when the rows that a question may be for have been fetched (FetchForQuestion).
+	// HeaderFetched is there when the rows that a question may be for have been fetched (FetchQuestionRoute).
 	HeaderFetched = "x-sallyport-fetched"
 )
 
@@ -118,8 +118,8 @@ func (q Question) Filter() *listenerv3.Filter {
 // FilterAsk is the network filter, by whose name its answers are found.
 const FilterAsk = wire.AnswerFilter
 
-// AskBase takes the questions, and hands them to the tables that they name.
-func AskBase() []*resource.Resource {
+// QuestionListeners takes the questions, and hands them to the tables that they name.
+func QuestionListeners() []*resource.Resource {
 	hcm := asksOnly(askName)
 	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 		Name: askName,
@@ -139,13 +139,13 @@ func AskBase() []*resource.Resource {
 		bridge(),
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	}
-	l := InternalListener(askName, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
-	return []*resource.Resource{SealCluster(AskCluster(askName)), Seal(resource.Listener, askName, l)}
+	l := InternalListener(askName, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return []*resource.Resource{SealCluster(QuestionCluster(askName)), Seal(resource.Listener, askName, l)}
 }
 
-// AskCluster is a cluster that takes questions.
-func AskCluster(listener string) *clusterv3.Cluster {
-	c := Internal(listener)
+// QuestionCluster is a cluster that takes questions.
+func QuestionCluster(listener string) *clusterv3.Cluster {
+	c := InternalCluster(listener)
 	options := overHTTP2(http2Limits())
 	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeout)}
 	c.TypedExtensionProtocolOptions = HTTPOptions(options)
@@ -194,23 +194,23 @@ func bridge() *hcmv3.HttpFilter {
 	return httpFilter("envoy.filters.http.grpc_http1_reverse_bridge", &bridgev3.FilterConfig{ContentType: "text/plain", WithholdGrpcFrames: true})
 }
 
-// Asked is whose table answers questions.
-type Asked int
+// TableOwner is whose table answers questions.
+type TableOwner int
 
 // Those that there are.
 const (
-	AskedOfPod      Asked = iota // a sidecar's, or a node's: about connections of pods
-	AskedOfGateway               // an egress gateway's: about those of clients that it verified
-	AskedOfForward               // a forward proxy's: by its agent alone, about what is open (package tunnels)
-	AskedOfWaypoint              // a waypoint's, before hosts outside: about those of clients that it verified
+	AskedOfPod      TableOwner = iota // a sidecar's, or a node's: about connections of pods
+	AskedOfGateway                    // an egress gateway's: about those of clients that it verified
+	AskedOfForward                    // a forward proxy's: by its agent alone, about what is open (package tunnels)
+	AskedOfWaypoint                   // a waypoint's, before hosts outside: about those of clients that it verified
 )
 
 // verified says whether clients have shown who they are.
-func (a Asked) verified() bool { return a == AskedOfGateway || a == AskedOfWaypoint }
+func (a TableOwner) verified() bool { return a == AskedOfGateway || a == AskedOfWaypoint }
 
 // TableListener is the internal listener where a table answers questions; or, AllTables, all of them, each those that name it. What they say of the connection is put where the
 // table's routes look for what they would know of a request's own connection.
-func TableListener(name, table string, asked Asked) *listenerv3.Listener {
+func TableListener(name, table string, asked TableOwner) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
 	if name == AllTables {
@@ -252,7 +252,7 @@ func TableListener(name, table string, asked Asked) *listenerv3.Listener {
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	)
-	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return InternalListener(name, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 }
 
 // PlainTableListener is the internal listener of a table that says no more than where something goes: no policy is asked about it there.
@@ -264,7 +264,7 @@ func PlainTableListener(name, table string) *listenerv3.Listener {
 		httpFilter("sallyport.row", &httprbacv3.RBAC{}),
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	}
-	return InternalListener(name, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return InternalListener(name, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 }
 
 // oneNameAsked leaves questions without an answer that are about a client with several URI names, as oneName does

@@ -87,14 +87,14 @@ func (a Authorizer) service() *corev3.GrpcService {
 	}
 }
 
-// NobodyAsked are the rules of a filter that asks nobody, in the place of one that would: what the filter before noted all the same is denied. The two
+// NoAuthorizer are the rules of a filter that asks nobody, in the place of one that would: what the filter before noted all the same is denied. The two
 // are taken one after the other, so for a moment one may be of before an edit and the other of after it.
-func NobodyAsked() *httprbacv3.RBAC {
+func NoAuthorizer() *httprbacv3.RBAC {
 	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilter)}
 }
 
-// NobodyAskedOfConnections are the same of connections.
-func NobodyAskedOfConnections() *netrbacv3.RBAC {
+// NoConnectionAuthorizer are the same of connections.
+func NoConnectionAuthorizer() *netrbacv3.RBAC {
 	return &netrbacv3.RBAC{StatPrefix: wire.StatAsked, Rules: deniesNoted(wire.RuleFilterTCP)}
 }
 
@@ -137,9 +137,9 @@ func asksOf(provider, filter string) *matcherv3.MetadataMatcher {
 	return m
 }
 
-// AskEach are the filters of requests that ask each authorizer about what the filter of access before noted for it, where the policies of each table name one of
+// AuthorizerFilters are the filters of requests that ask each authorizer about what the filter of access before noted for it, where the policies of each table name one of
 // their own. What was noted for one that is not among them, since the table is of after an edit of the mesh's settings and the filters are of before, is denied.
-func AskEach(list []Authorizer) []*hcmv3.HttpFilter {
+func AuthorizerFilters(list []Authorizer) []*hcmv3.HttpFilter {
 	if len(list) == 0 {
 		return []*hcmv3.HttpFilter{askAuthorizer()} // nobody, which denies what is noted
 	}
@@ -158,8 +158,8 @@ func (a Authorizer) AskAbout(about *netrbacv3.RBAC) []*listenerv3.Filter {
 	return []*listenerv3.Filter{NetworkFilter(FilterCustomConnections, about), NetworkFilter(FilterAuthorizerConnections, a.Connections())}
 }
 
-// CloseAbout closes the connections that nobody can be asked about.
-func CloseAbout(about *netrbacv3.RBAC) *listenerv3.Filter {
+// CloseMatching closes the connections that nobody can be asked about.
+func CloseMatching(about *netrbacv3.RBAC) *listenerv3.Filter {
 	return NetworkFilter(FilterCustomConnections, about)
 }
 

@@ -13,24 +13,24 @@ import (
 
 // What follows chooses a listener's filter chains by a tree: several ports may lead to one chain, and connections stay when another port comes to lead there.
 
-// ToChain leads to the chain of a name.
-func ToChain(name string) *OnMatch { return Does("chain", wrapperspb.String(name)) }
+// OnMatchChain leads to the chain of a name.
+func OnMatchChain(name string) *OnMatch { return OnMatchAction("chain", wrapperspb.String(name)) }
 
-// Spoken is which chain takes a connection, by what it begins with.
-type Spoken struct{ TLS, HTTP, Rest *OnMatch }
+// ProtocolChains is which chain takes a connection, by what it begins with.
+type ProtocolChains struct{ TLS, HTTP, Rest *OnMatch }
 
 // Chosen looks at what was found out.
-func (s Spoken) Chosen() *cncfmatcherv3.Matcher {
+func (s ProtocolChains) Chosen() *cncfmatcherv3.Matcher {
 	protocol := extension("protocol", &inputsv3.ApplicationProtocolInput{})
-	http := InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
-		If(Any(Is(protocol, "'http/1.0'"), Is(protocol, "'http/1.1'"), Is(protocol, "'h2c'")), s.HTTP),
+	http := MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
+		MatchCase(AnyOf(InputIs(protocol, "'http/1.0'"), InputIs(protocol, "'http/1.1'"), InputIs(protocol, "'h2c'")), s.HTTP),
 	}, s.Rest)
-	return InMap(extension("transport", &inputsv3.TransportProtocolInput{}), map[string]*OnMatch{"tls": s.TLS}, Further(http))
+	return ExactMatchMap(extension("transport", &inputsv3.TransportProtocolInput{}), map[string]*OnMatch{"tls": s.TLS}, OnMatchMatcher(http))
 }
 
 // goesTo asks whether a connection goes to a range of addresses.
 func goesTo(to netip.Prefix) *Predicate {
-	return InRanges(extension("to", &inputsv3.DestinationIPInput{}), []netip.Prefix{to})
+	return InputInRanges(extension("to", &inputsv3.DestinationIPInput{}), []netip.Prefix{to})
 }
 
 // LongestFirst are the lines of a tree that leads by address: a longer prefix comes before a shorter one.
@@ -38,7 +38,7 @@ func LongestFirst(ranges map[netip.Prefix]*OnMatch) (lines []*cncfmatcherv3.Matc
 	for _, prefix := range slices.SortedFunc(maps.Keys(ranges), func(a, b netip.Prefix) int {
 		return cmp.Or(cmp.Compare(b.Bits(), a.Bits()), a.Addr().Compare(b.Addr()))
 	}) {
-		lines = append(lines, If(goesTo(prefix), ranges[prefix]))
+		lines = append(lines, MatchCase(goesTo(prefix), ranges[prefix]))
 	}
 	return lines
 }

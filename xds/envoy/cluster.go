@@ -29,8 +29,8 @@ const (
 	idleTimeout    = time.Hour // of a tunnel on which nothing moves; Envoy's default for TCP
 )
 
-// Connecting bounds how long a cluster's connections may take to be made; 0 leaves the default.
-func Connecting(c *clusterv3.Cluster, within time.Duration) *clusterv3.Cluster {
+// WithConnectTimeout bounds how long a cluster's connections may take to be made; 0 leaves the default.
+func WithConnectTimeout(c *clusterv3.Cluster, within time.Duration) *clusterv3.Cluster {
 	if within > 0 {
 		c.ConnectTimeout = durationpb.New(within)
 	}
@@ -59,8 +59,8 @@ func fields(k, v string) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{k: structpb.NewStringValue(v)}}
 }
 
-// ConfigOf is how an object is quoted in metadata: "ServiceEntry/NS/NAME".
-func ConfigOf(k config.Key) string {
+// ObjectRef is how an object is quoted in metadata: "ServiceEntry/NS/NAME".
+func ObjectRef(k config.Key) string {
 	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
 
@@ -87,8 +87,8 @@ func overHTTP2(limits *corev3.Http2ProtocolOptions) *httpv3.HttpProtocolOptions 
 	}}
 }
 
-// SameProtocol speaks upstream what the client speaks.
-func SameProtocol() map[string]*anypb.Any {
+// DownstreamProtocol speaks upstream what the client speaks.
+func DownstreamProtocol() map[string]*anypb.Any {
 	return HTTPOptions(&httpv3.HttpProtocolOptions{UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 		UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
 			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
@@ -97,8 +97,8 @@ func SameProtocol() map[string]*anypb.Any {
 	}})
 }
 
-// NameFromRequest takes SNI, and the name that the server must show, from the request: for wildcards.
-func NameFromRequest(http2 bool) map[string]*anypb.Any {
+// SNIFromRequest takes SNI, and the name that the server must show, from the request: for wildcards.
+func SNIFromRequest(http2 bool) map[string]*anypb.Any {
 	options := &httpv3.HttpProtocolOptions{
 		UpstreamHttpProtocolOptions: &corev3.UpstreamHttpProtocolOptions{AutoSni: true, AutoSanValidation: true},
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
@@ -197,12 +197,12 @@ func OriginalDestination(name, role string) *clusterv3.Cluster {
 		Metadata:                      Metadata(role, ""),
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},
 		LbPolicy:                      clusterv3.Cluster_CLUSTER_PROVIDED,
-		TypedExtensionProtocolOptions: SameProtocol(),
+		TypedExtensionProtocolOptions: DownstreamProtocol(),
 	}
 }
 
-// AtAddress is a cluster that connects to one address.
-func AtAddress(name, role string, at netip.AddrPort) *clusterv3.Cluster {
+// AddressCluster is a cluster that connects to one address.
+func AddressCluster(name, role string, at netip.AddrPort) *clusterv3.Cluster {
 	c := OriginalDestination(name, role)
 	c.ClusterDiscoveryType, c.LbPolicy = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}, clusterv3.Cluster_ROUND_ROBIN
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{
@@ -226,9 +226,9 @@ func BlackHole() *clusterv3.Cluster {
 
 const internalSocket = "envoy.transport_sockets.internal_upstream"
 
-// Internal is a cluster whose one endpoint is an internal listener of the same Envoy. What is shared of the
+// InternalCluster is a cluster whose one endpoint is an internal listener of the same Envoy. What is shared of the
 // filter state goes along.
-func Internal(listener string) *clusterv3.Cluster {
+func InternalCluster(listener string) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 listener,
 		ConnectTimeout:       durationpb.New(connectTimeout),
@@ -262,13 +262,13 @@ const (
 	tlsIstio    = "istio"
 )
 
-// WhereTaken uses a transport socket for the endpoints of a cluster that are marked as TakingTLS, and none for others.
-func WhereTaken(c *clusterv3.Cluster, socket *corev3.TransportSocket) {
+// TLSWhereMarked uses a transport socket for the endpoints of a cluster that are marked as MarkTLSEndpoint, and none for others.
+func TLSWhereMarked(c *clusterv3.Cluster, socket *corev3.TransportSocket) {
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{{Name: tlsMode + "-" + tlsIstio, Match: fields(tlsMode, tlsIstio), TransportSocket: socket}}
 }
 
-// TakingTLS marks an endpoint.
-func TakingTLS(e *endpointv3.LbEndpoint) *endpointv3.LbEndpoint {
+// MarkTLSEndpoint marks an endpoint.
+func MarkTLSEndpoint(e *endpointv3.LbEndpoint) *endpointv3.LbEndpoint {
 	e.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: fields(tlsMode, tlsIstio)}}
 	return e
 }

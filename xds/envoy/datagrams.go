@@ -27,8 +27,8 @@ const (
 // SessionCluster is the format string of the cluster that a client's session goes to, which the log knows by nothing else.
 const SessionCluster = "%DYNAMIC_METADATA(udp.proxy.session:cluster_name)%"
 
-// Datagrams hands on what comes to a port by UDP.
-type Datagrams struct {
+// UDPForwarding hands on what comes to a port by UDP.
+type UDPForwarding struct {
 	Port   uint32
 	IPv6   bool
 	Shares []Share
@@ -43,10 +43,10 @@ type Share struct {
 }
 
 // Listener is the port's.
-func (d Datagrams) Listener() *listenerv3.Listener {
+func (d UDPForwarding) Listener() *listenerv3.Listener {
 	name := wire.DatagramListener(d.Port)
 	// INBOUND has a gateway's agent close it before Envoy ends (sidecar/supervise): sessions are logged then.
-	l := At(&listenerv3.Listener{Name: name, TrafficDirection: corev3.TrafficDirection_INBOUND}, d.Port, d.IPv6)
+	l := BindAll(&listenerv3.Listener{Name: name, TrafficDirection: corev3.TrafficDirection_INBOUND}, d.Port, d.IPv6)
 	overUDP(l.Address)
 	for _, more := range l.AdditionalAddresses {
 		overUDP(more.Address)
@@ -74,14 +74,14 @@ func byShare(shares []Share) *cncfmatcherv3.Matcher {
 	for _, s := range shares {
 		sum += s.Weight
 	}
-	to := func(s Share) *OnMatch { return Does("route", &udpproxyv3.Route{Cluster: s.Cluster}) }
+	to := func(s Share) *OnMatch { return OnMatchAction("route", &udpproxyv3.Route{Cluster: s.Cluster}) }
 	var lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher
 	above := sum
 	for i := len(shares) - 1; i > 0; i-- {
 		above -= shares[i].Weight
-		lines = append(lines, If(asksBy(extension("port", &inputsv3.SourcePortInput{}), extension("share", &hashingv3.ConsistentHashing{Threshold: above, Modulo: sum})), to(shares[i])))
+		lines = append(lines, MatchCase(asksBy(extension("port", &inputsv3.SourcePortInput{}), extension("share", &hashingv3.ConsistentHashing{Threshold: above, Modulo: sum})), to(shares[i])))
 	}
-	return InOrder(lines, to(shares[0]))
+	return MatchList(lines, to(shares[0]))
 }
 
 // SealOverUDP is Seal for a cluster that datagrams go to: its sockets have no options of TCP's.
@@ -90,9 +90,9 @@ func SealOverUDP(t resource.Type, c *clusterv3.Cluster) *resource.Resource {
 	return resource.Seal(t, c.Name, c)
 }
 
-// BoundSessions limits how many clients a cluster has at a time, where a rule does not say fewer: each is a socket of the gateway's, and anybody
+// LimitSessions limits how many clients a cluster has at a time, where a rule does not say fewer: each is a socket of the gateway's, and anybody
 // who sends opens one.
-func BoundSessions(c *clusterv3.Cluster, most uint32) {
+func LimitSessions(c *clusterv3.Cluster, most uint32) {
 	if b := c.GetCircuitBreakers().GetThresholds(); len(b) > 0 {
 		b[0].MaxConnections = wrapperspb.UInt32(min(b[0].MaxConnections.GetValue(), most))
 	}

@@ -104,7 +104,7 @@ func denying(t *testing.T, policies map[string]*rbacv3.Policy) func(path int, ac
 	}
 	envoytest.Start(t, &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{{
 		Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: address}}},
-		FilterChains: []*listenerv3.FilterChain{Chain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+		FilterChains: []*listenerv3.FilterChain{FilterChain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 	}}}}, address)
 	return func(path int, accept string) string {
 		conn, err := net.Dial("unix", address)

@@ -29,7 +29,7 @@ func endWithRule() []*hcmv3.HttpFilter {
 	expression := "request.method == 'CONNECT' && request.protocol != 'HTTP/2' ? '' : " +
 		root + " == '' ? (" + own + " == '' ? '' : " + lasts(own) + ") : (" + own + " == '' || " + root + " < " + own + " ? " + lasts(root) + " : " + lasts(own) + ")"
 	return []*hcmv3.HttpFilter{
-		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{Computed(wire.StateEnds, expression, NotShared)}})),
+		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{ComputedState(wire.StateEnds, expression, NotShared)}})),
 		off(httpFilter(filterEndsHeader, &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_Append{
 			Append: &corev3.HeaderValueOption{
 				Header:       &corev3.HeaderValue{Key: mayLast, Value: "%FILTER_STATE(" + wire.StateEnds + ":PLAIN)%"}, // "-" is no number, and says nothing

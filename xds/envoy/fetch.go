@@ -29,8 +29,8 @@ import (
 // FilterFetch is the HTTP filter by which a row asks the agent.
 const FilterFetch = "sallyport.fetch"
 
-// FetchedOnUse notes in a table that its rows are fetched, how long one stays that is not used, and whether the control plane is asked for them by name.
-func FetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration, named bool) *routev3.RouteConfiguration {
+// MarkFetchedOnUse notes in a table that its rows are fetched, how long one stays that is not used, and whether the control plane is asked for them by name.
+func MarkFetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration, named bool) *routev3.RouteConfiguration {
 	says := fields(ondemand.KeepMetadata, strconv.Itoa(int(keep.Seconds())))
 	if named {
 		says.Fields[ondemand.ByNameMetadata] = structpb.NewStringValue("yes")
@@ -71,10 +71,10 @@ func withFetching(r *routev3.Route, key, value string) *routev3.Route {
 	}}))
 }
 
-// FetchForRequest takes requests that come for the first time, and has them come again at an internal listener (AgainAt) as if they
+// FetchRequestRoute takes requests that come for the first time, and has them come again at an internal listener (ReentryListener) as if they
 // came from their client. It is the last row of its table.
-func FetchForRequest(table string, again string) *routev3.Route {
-	r := Route(wire.FetchRoute, AnyRequest(), To(again))
+func FetchRequestRoute(table string, again string) *routev3.Route {
+	r := Route(wire.FetchRoute, MatchAnyRequest(), ToCluster(again))
 	return withFetching(WithState(r,
 		State(stateLocal, "%DOWNSTREAM_LOCAL_ADDRESS%", SharedOnce),
 		State(stateRemote, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", SharedOnce),
@@ -93,24 +93,24 @@ const (
 	stateRemote = "envoy.filters.listener.original_dst.remote_ip"
 )
 
-// ComesAgain keeps a row to requests that come again.
-func ComesAgain(r *routev3.Route) *routev3.Route {
-	r.Match.FilterState = append(r.Match.FilterState, Holds(wire.StateFetched, ".+"))
+// OnlyReentered keeps a row to requests that come again.
+func OnlyReentered(r *routev3.Route) *routev3.Route {
+	r.Match.FilterState = append(r.Match.FilterState, MatchState(wire.StateFetched, ".+"))
 	return r
 }
 
-// AgainAt is the internal listener, with the cluster in front of it, where requests come again.
-func AgainAt(name string, filters ...*listenerv3.Filter) []*resource.Resource {
-	l := InternalListener(name, []*listenerv3.ListenerFilter{OriginalDst()}, Chain("http", nil, append(
-		[]*listenerv3.Filter{SetState(State(wire.StateFetched, "yes", NotShared))}, filters...)...))
-	c := Internal(name)
-	c.TypedExtensionProtocolOptions = SameProtocol()
+// ReentryListener is the internal listener, with the cluster in front of it, where requests come again.
+func ReentryListener(name string, filters ...*listenerv3.Filter) []*resource.Resource {
+	l := InternalListener(name, []*listenerv3.ListenerFilter{OriginalDst()}, FilterChain("http", nil, append(
+		[]*listenerv3.Filter{SetFilterState(State(wire.StateFetched, "yes", NotShared))}, filters...)...))
+	c := InternalCluster(name)
+	c.TypedExtensionProtocolOptions = DownstreamProtocol()
 	return []*resource.Resource{SealCluster(c), Seal(resource.Listener, name, l)}
 }
 
-// FetchForQuestion takes questions that come for the first time, and has them come again. It is the first row of its table.
-func FetchForQuestion(decide string) *routev3.Route {
-	r := Route(wire.FetchRoute, AsksAbout(""), To(wire.FetchName))
+// FetchQuestionRoute takes questions that come for the first time, and has them come again. It is the first row of its table.
+func FetchQuestionRoute(decide string) *routev3.Route {
+	r := Route(wire.FetchRoute, MatchQuestion(""), ToCluster(wire.FetchName))
 	r.Match.Headers = []*routev3.HeaderMatcher{{Name: HeaderFetched, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}, InvertMatch: true}}
 	for _, h := range [...]struct{ name, value string }{{HeaderFetched, "yes"}, {HeaderTable, decide}} {
 		r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, &corev3.HeaderValueOption{
@@ -120,9 +120,9 @@ func FetchForQuestion(decide string) *routev3.Route {
 	return r
 }
 
-// FetchBase is where questions come again: what asks the agent, and then the table that a question names. It is apart from the
+// FetchListeners is where questions come again: what asks the agent, and then the table that a question names. It is apart from the
 // tables since a filter is turned on by the row that is found when a stream begins, when it is not known yet what a question says.
-func FetchBase() []*resource.Resource {
+func FetchListeners() []*resource.Resource {
 	row := withFetching(&routev3.Route{
 		Name: wire.FetchName,
 		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}, Headers: []*routev3.HeaderMatcher{
@@ -131,12 +131,12 @@ func FetchBase() []*resource.Resource {
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: HeaderTable}, Timeout: durationpb.New(patience),
 		}},
-	}, ondemand.FetchClosed, base64.StdEncoding.EncodeToString(Nothing(wire.FetchRoute, "", "").body()))
+	}, ondemand.FetchClosed, base64.StdEncoding.EncodeToString(ClosedAnswer(wire.FetchRoute, "", "").body()))
 	hcm := asksOnly(wire.FetchName)
 	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 		Name: wire.FetchName, VirtualHosts: []*routev3.VirtualHost{{Name: wire.FetchName, Domains: []string{"*"}, Routes: []*routev3.Route{row}}},
 	}}
 	hcm.HttpFilters = []*hcmv3.HttpFilter{fetchRow(), httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})}
-	l := InternalListener(wire.FetchName, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
-	return []*resource.Resource{SealCluster(AskCluster(wire.FetchName)), Seal(resource.Listener, wire.FetchName, l)}
+	l := InternalListener(wire.FetchName, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	return []*resource.Resource{SealCluster(QuestionCluster(wire.FetchName)), Seal(resource.Listener, wire.FetchName, l)}
 }

@@ -62,9 +62,9 @@ func AskOfPods(row *routev3.Route) *routev3.Route {
 // AnsweredByPod are the rows for requests of which it was said that a waypoint stands before their address: they go there, or end with what was said. What they match beside
 // is the caller's to add.
 func AnsweredByPod() (goes, ends *routev3.Route) {
-	goes = Route(wire.PodRoute, AnyRequest(), &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: headerPod}})
+	goes = Route(wire.PodRoute, MatchAnyRequest(), &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: headerPod}})
 	goes.Match.Headers = []*routev3.HeaderMatcher{{Name: headerPod, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}}
-	ends = Refuse(wire.ClosedRoute+"the waypoint before the pod's own address", AnyRequest(), 503, "sallyport: nothing is sent to %REQ(:AUTHORITY)%: %REQ("+headerPod+")%\n", nil)
+	ends = Refuse(wire.ClosedRoute+"the waypoint before the pod's own address", MatchAnyRequest(), 503, "sallyport: nothing is sent to %REQ(:AUTHORITY)%: %REQ("+headerPod+")%\n", nil)
 	ends.Match.Headers = []*routev3.HeaderMatcher{{Name: headerPod, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: Prefix(podClosed)}}}
 	return ToPod(goes), ends
 }
@@ -80,7 +80,7 @@ func ToPod(row *routev3.Route) *routev3.Route {
 
 // SaysPod answers what is asked about a request: its cluster, or, closed, why nothing goes there; neither where no waypoint is asked for.
 func SaysPod(cluster, closed string) *routev3.Route {
-	row := &routev3.Route{Name: wire.PodRoute, Match: AsksAbout(KindHTTP), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200}}}
+	row := &routev3.Route{Name: wire.PodRoute, Match: MatchQuestion(KindHTTP), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200}}}
 	value := cluster
 	if closed != "" {
 		value = podClosed + closed

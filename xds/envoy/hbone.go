@@ -36,17 +36,17 @@ func endsTunnels(m *hcmv3.HttpConnectionManager) {
 	m.ForwardClientCertDetails, m.SetCurrentClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE, nil
 }
 
-// ToOwnApp are the filters of a tunnel that ends in a pod: it goes on to the address that it asks for, and the app sees its client's address.
+// OwnAppFilters are the filters of a tunnel that ends in a pod: it goes on to the address that it asks for, and the app sees its client's address.
 // That the address is the pod's own is the route's to see.
-func ToOwnApp() []*hcmv3.HttpFilter {
+func OwnAppFilters() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{
 		httpFilter(filterState, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{State(wire.StateOriginalDst, "%REQ(:AUTHORITY)%", SharedOnce)}}),
 		httpFilter("envoy.filters.http.original_src", &httpsrcv3.OriginalSrc{Mark: wire.ProxyMark}),
 	}
 }
 
-// TunnelAt matches tunnels to one of some ports.
-func TunnelAt(ports ...uint32) *routev3.RouteMatch {
+// MatchTunnelPorts matches tunnels to one of some ports.
+func MatchTunnelPorts(ports ...uint32) *routev3.RouteMatch {
 	var texts []string
 	for _, p := range ports {
 		texts = append(texts, strconv.FormatUint(uint64(p), 10))
@@ -54,26 +54,28 @@ func TunnelAt(ports ...uint32) *routev3.RouteMatch {
 	return tunnelMeant(".*:0*(" + strings.Join(texts, "|") + ")")
 }
 
-// TunnelToAddress matches tunnels to an address and a port, as they are written: policies compare texts.
-func TunnelToAddress() *routev3.RouteMatch {
+// MatchTunnelToAddress matches tunnels to an address and a port, as they are written: policies compare texts.
+func MatchTunnelToAddress() *routev3.RouteMatch {
 	return tunnelMeant(`([0-9.]+|\[[0-9a-f:.]+\]):[1-9][0-9]*`)
 }
 
 func tunnelMeant(authority string) *routev3.RouteMatch {
-	m := AnyTunnel()
-	m.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: Matches(authority)}}
+	m := MatchAnyTunnel()
+	m.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: HeaderMatches(authority)}}
 	return m
 }
 
-// Judge is AuthorizationPolicies of a pod's own, of connections, and JudgeRequests of what comes by requests.
-func Judge(f *httprbacv3.RBAC) *listenerv3.Filter {
+// AuthorizationNetworkFilter is AuthorizationPolicies of a pod's own, of connections, and AuthorizationHTTPFilter of what comes by requests.
+func AuthorizationNetworkFilter(f *httprbacv3.RBAC) *listenerv3.Filter {
 	return NetworkFilter(FilterAuthzConnections, &netrbacv3.RBAC{
 		StatPrefix: wire.StatAuthz, Matcher: f.Matcher, ShadowMatcher: f.ShadowMatcher, ShadowRulesStatPrefix: f.ShadowRulesStatPrefix,
 	})
 }
 
-// JudgeRequests is described there.
-func JudgeRequests(f *httprbacv3.RBAC) *hcmv3.HttpFilter { return httpFilter(FilterAuthzRequests, f) }
+// AuthorizationHTTPFilter is described there.
+func AuthorizationHTTPFilter(f *httprbacv3.RBAC) *hcmv3.HttpFilter {
+	return httpFilter(FilterAuthzRequests, f)
+}
 
 // failedTunnels leaves of a log of tunnels those that were not made, and those that policies would deny if they were enforced.
 func failedTunnels(log []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {

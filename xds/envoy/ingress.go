@@ -76,7 +76,7 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 // route says nothing. An upgrade needs none (upgradesOverHTTP11): no cluster here leaves it to the server what is spoken, and what is offered says to a pod's proxy
 // that it is the mesh that speaks.
 func ingressFilters() []*hcmv3.HttpFilter {
-	return append(AuthorizeRequests(),
+	return append(AuthorizationRequestFilters(),
 		httpFilter(FilterCORS, &corsv3.Cors{}), // a browser's preflight has nothing to show to an authorizer
 		asksByRoute(),
 		httpFilter(FilterFault, &faultv3.HTTPFault{}),
@@ -86,7 +86,7 @@ func ingressFilters() []*hcmv3.HttpFilter {
 	)
 }
 
-// translatesAsked turns gRPC-Web into gRPC where the route says so (TranslatesWeb): by itself it would do it anywhere.
+// translatesAsked turns gRPC-Web into gRPC where the route says so (GRPCWebConfig): by itself it would do it anywhere.
 func translatesAsked() *hcmv3.HttpFilter {
 	return httpFilter(FilterWeb, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: FilterWeb, TypedConfig: ToAny(&grpcwebv3.GrpcWeb{})},
@@ -94,21 +94,21 @@ func translatesAsked() *hcmv3.HttpFilter {
 	})
 }
 
-// TranslatesWeb are those filters, as an ingress gateway's route has them do it.
-func TranslatesWeb() map[string]*anypb.Any {
+// GRPCWebConfig are those filters, as an ingress gateway's route has them do it.
+func GRPCWebConfig() map[string]*anypb.Any {
 	return map[string]*anypb.Any{FilterWeb: ToAny(&matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &matcherv3.Matcher{}})}
 }
 
 // IngressTable is a table of what comes in. It has no last resort: "*" is a name like others, which somebody may have.
-func IngressTable(name string, hosts Inline) *routev3.RouteConfiguration {
-	r := Table(name, nil, hosts, true)
+func IngressTable(name string, hosts InlineHosts) *routev3.RouteConfiguration {
+	r := RouteTable(name, nil, hosts, true)
 	r.VirtualHosts = hosts.of(name)
 	r.RequestHeadersToRemove = []string{"x-envoy-original-path", "x-envoy-decorator-operation"}
 	return r
 }
 
-// IngressQuestions is the internal listener, and the cluster in front of it, where a table of connections that come in answers questions.
-func IngressQuestions(table string, hosts Inline) []*resource.Resource {
+// IngressQuestionListener is the internal listener, and the cluster in front of it, where a table of connections that come in answers questions.
+func IngressQuestionListener(table string, hosts InlineHosts) []*resource.Resource {
 	hcm := asksOnly(table)
 	hcm.RouteSpecifier = byRDS(table)
 	hcm.HttpFilters = []*hcmv3.HttpFilter{
@@ -117,16 +117,16 @@ func IngressQuestions(table string, hosts Inline) []*resource.Resource {
 		}}),
 		httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 	}
-	l := InternalListener(table, nil, Chain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	l := InternalListener(table, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 	return append([]*resource.Resource{
-		SealCluster(AskCluster(table)), Seal(resource.Listener, table, l), Seal(resource.Route, table, IngressTable(table, hosts)),
-	}, FirstRow(table, hosts)...)
+		SealCluster(QuestionCluster(table)), Seal(resource.Listener, table, l), Seal(resource.Route, table, IngressTable(table, hosts)),
+	}, PlaceholderRow(table, hosts)...)
 }
 
-// IngressBytes asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
-func IngressBytes(table, name, kind string, log wire.Place) []*listenerv3.Filter {
+// IngressTCPFilters asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
+func IngressTCPFilters(table, name, kind string, log wire.Place) []*listenerv3.Filter {
 	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
-	return append(AuthorizeConnections(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: AskedTags(name)}.Filter())
+	return append(AuthorizationConnectionFilters(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: QuestionTags(name)}.Filter())
 }
 
 // PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.

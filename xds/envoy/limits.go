@@ -102,14 +102,14 @@ func http2Limits() *corev3.Http2ProtocolOptions {
 	}
 }
 
-// HandshakeWithin ends connections that have not shaken hands in time.
-func HandshakeWithin(c *listenerv3.FilterChain) *listenerv3.FilterChain {
+// WithHandshakeTimeout ends connections that have not shaken hands in time.
+func WithHandshakeTimeout(c *listenerv3.FilterChain) *listenerv3.FilterChain {
 	c.TransportSocketConnectTimeout = durationpb.New(patience)
 	return c
 }
 
-// SpeakWithin ends connections whose first bytes, which the listener's filters want to read, do not come in time.
-func SpeakWithin(l *listenerv3.Listener) *listenerv3.Listener {
+// WithFirstByteTimeout ends connections whose first bytes, which the listener's filters want to read, do not come in time.
+func WithFirstByteTimeout(l *listenerv3.Listener) *listenerv3.Listener {
 	l.ListenerFiltersTimeout = durationpb.New(patience)
 	l.ContinueOnListenerFiltersTimeout = false
 	return l

@@ -36,8 +36,8 @@ func InspectHTTP() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 }
 
-// AmongPorts is true of connections to one of some ports: for listener filters.
-func AmongPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+// MatchPorts is true of connections to one of some ports: for listener filters.
+func MatchPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	set := &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{}
 	for _, p := range ports {
 		set.Rules = append(set.Rules, &listenerv3.ListenerFilterChainMatchPredicate{
@@ -52,9 +52,9 @@ func AmongPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{OrMatch: set}}
 }
 
-// NotAmongPorts is true of all others.
-func NotAmongPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
-	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_NotMatch{NotMatch: AmongPorts(ports)}}
+// MatchNotPorts is true of all others.
+func MatchNotPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_NotMatch{NotMatch: MatchPorts(ports)}}
 }
 
 // OriginalDst finds where a redirected connection wanted to go.
@@ -62,8 +62,8 @@ func OriginalDst() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
 }
 
-// At binds a listener to a port on all addresses.
-func At(l *listenerv3.Listener, port uint32, ipv6 bool) *listenerv3.Listener {
+// BindAll binds a listener to a port on all addresses.
+func BindAll(l *listenerv3.Listener, port uint32, ipv6 bool) *listenerv3.Listener {
 	l.Address = TCPAddress("0.0.0.0", port)
 	if ipv6 {
 		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: TCPAddress("::", port)}}
@@ -71,23 +71,23 @@ func At(l *listenerv3.Listener, port uint32, ipv6 bool) *listenerv3.Listener {
 	return l
 }
 
-// Chain is a filter chain; a nil match takes everything.
-func Chain(name string, match *listenerv3.FilterChainMatch, filters ...*listenerv3.Filter) *listenerv3.FilterChain {
+// FilterChain is a filter chain; a nil match takes everything.
+func FilterChain(name string, match *listenerv3.FilterChainMatch, filters ...*listenerv3.Filter) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{Name: name, FilterChainMatch: match, Filters: filters}
 }
 
-// TLSSpoken matches connections that begin with a ClientHello.
-func TLSSpoken() *listenerv3.FilterChainMatch {
+// MatchTLS matches connections that begin with a ClientHello.
+func MatchTLS() *listenerv3.FilterChainMatch {
 	return &listenerv3.FilterChainMatch{TransportProtocol: "tls"}
 }
 
-// HTTPSpoken matches connections that begin with a request.
-func HTTPSpoken() *listenerv3.FilterChainMatch {
+// MatchHTTP matches connections that begin with a request.
+func MatchHTTP() *listenerv3.FilterChainMatch {
 	return &listenerv3.FilterChainMatch{TransportProtocol: "raw_buffer", ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}
 }
 
-// Within matches connections to a range of addresses.
-func Within(prefix string, bits int) *listenerv3.FilterChainMatch {
+// MatchRange matches connections to a range of addresses.
+func MatchRange(prefix string, bits int) *listenerv3.FilterChainMatch {
 	return &listenerv3.FilterChainMatch{PrefixRanges: []*corev3.CidrRange{{
 		AddressPrefix: prefix, PrefixLen: wrapperspb.UInt32(uint32(bits)),
 	}}}
@@ -139,13 +139,13 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.tcp_proxy", t)
 }
 
-// SetState sets values of the filter state for a connection.
-func SetState(values ...*statev3.FilterStateValue) *listenerv3.Filter {
+// SetFilterState sets values of the filter state for a connection.
+func SetFilterState(values ...*statev3.FilterStateValue) *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnNewConnection: values})
 }
 
-// DetectWithin bounds the wait for a client's first bytes; after it the connection is taken as plain TCP.
-func DetectWithin(l *listenerv3.Listener, d time.Duration) *listenerv3.Listener {
+// WithDetectionTimeout bounds the wait for a client's first bytes; after it the connection is taken as plain TCP.
+func WithDetectionTimeout(l *listenerv3.Listener, d time.Duration) *listenerv3.Listener {
 	l.ListenerFiltersTimeout = durationpb.New(d)
 	l.ContinueOnListenerFiltersTimeout = true
 	return l

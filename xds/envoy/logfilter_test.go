@@ -233,10 +233,12 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 	prefix := func(path string, action *routev3.RouteAction) *routev3.Route {
 		return Route("default", &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: path}}, action)
 	}
-	late := To("gateway")
+	late := ToCluster("gateway")
 	late.Timeout = durationpb.New(100 * time.Millisecond)
-	marked := func(path, cluster, by string) *routev3.Route { return LoggedElsewhere(prefix(path, To(cluster)), by) }
-	markedLate := LoggedElsewhere(prefix("/marked/late", late), LoggedAtGateway)
+	marked := func(path, cluster, by string) *routev3.Route {
+		return MarkLoggedBy(prefix(path, ToCluster(cluster)), by)
+	}
+	markedLate := MarkLoggedBy(prefix("/marked/late", late), LoggedAtGateway)
 	preflight := WithFilterConfig(marked("/marked/preflight", "gateway", LoggedAtGateway), FilterCORS, ToAny(&corsv3.CorsPolicy{
 		AllowOriginStringMatch: []*typematcherv3.StringMatcher{{MatchPattern: &typematcherv3.StringMatcher_Prefix{Prefix: "http"}}},
 	}))
@@ -250,12 +252,12 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 			Name: "test", IgnorePortInHostMatching: true,
 			VirtualHosts: []*routev3.VirtualHost{tunnelTo("taken", TerminateConnect("external")), tunnelTo("unreachable", TerminateConnect("unreachable")), {
 				Name: "refused", Domains: []string{"refused.test"},
-				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, AnyTunnel(), 403, "no\n", nil)},
+				Routes: []*routev3.Route{Refuse(wire.BlockAllRoute, MatchAnyTunnel(), 403, "no\n", nil)},
 			}, {Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
-				prefix("/gateway/late", late), prefix("/gateway/", To("gateway")), preflight, aborted, markedLate,
+				prefix("/gateway/late", late), prefix("/gateway/", ToCluster("gateway")), preflight, aborted, markedLate,
 				marked("/marked/", "gateway", LoggedAtGateway), marked("/markednone", "nogateway", LoggedAtGateway),
-				marked("/pod/", "pod", LoggedAtPod), prefix("/unmarkedpod/", To("pod")), prefix("/external/", To("external")), answered("/answered", 200), answered("/gone", 410),
-				prefix("/nogateway", To("nogateway")), prefix("/unreachable", To("unreachable")), refused,
+				marked("/pod/", "pod", LoggedAtPod), prefix("/unmarkedpod/", ToCluster("pod")), prefix("/external/", ToCluster("external")), answered("/answered", 200), answered("/gone", 410),
+				prefix("/nogateway", ToCluster("nogateway")), prefix("/unreachable", ToCluster("unreachable")), refused,
 				{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/missing"}}, Action: &routev3.Route_Route{
 					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "host"}},
 				}},
@@ -276,7 +278,7 @@ func loggingBootstrap(place wire.Place, file, socket, upstream string, mesh bool
 	return &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 		Listeners: []*listenerv3.Listener{{
 			Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: socket}}},
-			FilterChains: []*listenerv3.FilterChain{Chain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+			FilterChains: []*listenerv3.FilterChain{FilterChain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 		}},
 		Clusters: []*clusterv3.Cluster{
 			reached("gateway", wire.RoleGateway, up), reached("external", wire.RoleExternal, up), reached("pod", wire.RoleMesh, up),
@@ -293,7 +295,7 @@ func answered(path string, status uint32) *routev3.Route {
 }
 
 func tunnelTo(name string, action *routev3.RouteAction) *routev3.VirtualHost {
-	return &routev3.VirtualHost{Name: name, Domains: []string{name + ".test"}, Routes: []*routev3.Route{Route("default", AnyTunnel(), action)}}
+	return &routev3.VirtualHost{Name: name, Domains: []string{name + ".test"}, Routes: []*routev3.Route{Route("default", MatchAnyTunnel(), action)}}
 }
 
 // reached is a cluster of a port on this host, or of none.

@@ -8,14 +8,14 @@ import (
 )
 
 // filterLoggedElsewhere begins the names of the filters that note of requests who else logs them, if they get there: LoggedAtGateway or LoggedAtPod. They are off where no
-// row says so (LoggedElsewhere).
+// row says so (MarkLoggedBy).
 //
 // To ask an expression instead, of what became of a request, takes Envoy 8 to 17 µs for each (docs/adr/0008-what-the-path-costs.md), which is a fifth of what a sidecar does
 // for one.
 const filterLoggedElsewhere = "sallyport.told."
 
-// LoggedElsewhere marks a row whose requests somebody else logs: "" for nobody.
-func LoggedElsewhere(row *routev3.Route, by string) *routev3.Route {
+// MarkLoggedBy marks a row whose requests somebody else logs: "" for nobody.
+func MarkLoggedBy(row *routev3.Route, by string) *routev3.Route {
 	if by == "" {
 		return row
 	}

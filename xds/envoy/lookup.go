@@ -7,11 +7,11 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// LookUp resolves the host that was asked for before the connection goes on. It is never the name that the inner
+// ResolveFilters resolves the host that was asked for before the connection goes on. It is never the name that the inner
 // ClientHello says: that one is checked only when it has come, and no name that is not registered is looked up.
-func LookUp() []*listenerv3.Filter {
+func ResolveFilters() []*listenerv3.Filter {
 	return []*listenerv3.Filter{
-		SetState(
+		SetFilterState(
 			State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", NotShared),
 			State(wire.StateDynamicPort, "%FILTER_STATE("+wire.StatePort+":PLAIN)%", NotShared),
 			State(wire.StateDynamicHost, "%FILTER_STATE("+wire.StateAuthority+":PLAIN)%", NotShared),

@@ -9,23 +9,23 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// ToItself closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
+// LoopGuardChains closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
 // would bring them back, without end. by leads nowhere, and says so in the log where anybody cares.
-func ToItself(listener string, by TCPProxy) []*listenerv3.FilterChain {
+func LoopGuardChains(listener string, by TCPProxy) []*listenerv3.FilterChain {
 	var chains []*listenerv3.FilterChain
 	for _, port := range [...]uint32{wire.OutboundPort, wire.InboundPort} {
 		match := &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}
-		chains = append(chains, Chain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match, by.Filter()))
+		chains = append(chains, FilterChain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match, by.Filter()))
 	}
 	return chains
 }
 
 // ClosedChain ends the connections that match.
 func ClosedChain(name string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
-	return Chain(name, match, Nowhere().Filter())
+	return FilterChain(name, match, ClosingTCPProxy().Filter())
 }
 
-// Nowhere is the TCP proxy that ends connections, and logs nothing.
-func Nowhere() TCPProxy {
+// ClosingTCPProxy is the TCP proxy that ends connections, and logs nothing.
+func ClosingTCPProxy() TCPProxy {
 	return TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster}
 }

@@ -5,15 +5,15 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// Matches is a header that the whole of an expression (RE2) matches.
-func Matches(regex string) *routev3.HeaderMatcher_StringMatch {
+// HeaderMatches is a header that the whole of an expression (RE2) matches.
+func HeaderMatches(regex string) *routev3.HeaderMatcher_StringMatch {
 	return &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
 		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
 	}}
 }
 
-// Holds matches a value of the filter state that the whole of an expression (RE2) matches.
-func Holds(key, regex string) *matcherv3.FilterStateMatcher {
+// MatchState matches a value of the filter state that the whole of an expression (RE2) matches.
+func MatchState(key, regex string) *matcherv3.FilterStateMatcher {
 	return &matcherv3.FilterStateMatcher{Key: key, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
 		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
 	}}}

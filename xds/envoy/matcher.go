@@ -64,15 +64,15 @@ func SNIInput() *cncfcorev3.TypedExtensionConfig {
 	return extension("sni", &inputsv3.ServerNameInput{})
 }
 
-// InMap finds what comes of an input's exact value; otherwise is for all others.
-func InMap(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+// ExactMatchMap finds what comes of an input's exact value; otherwise is for all others.
+func ExactMatchMap(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
 	return inTree(input, otherwise, &cncfmatcherv3.Matcher_MatcherTree{TreeType: &cncfmatcherv3.Matcher_MatcherTree_ExactMatchMap{
 		ExactMatchMap: &cncfmatcherv3.Matcher_MatcherTree_MatchMap{Map: values},
 	}})
 }
 
-// ByPrefix finds what comes of the longest of the beginnings of an input's value.
-func ByPrefix(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+// PrefixMatchMap finds what comes of the longest of the beginnings of an input's value.
+func PrefixMatchMap(input *cncfcorev3.TypedExtensionConfig, values map[string]*OnMatch, otherwise *OnMatch) *cncfmatcherv3.Matcher {
 	return inTree(input, otherwise, &cncfmatcherv3.Matcher_MatcherTree{TreeType: &cncfmatcherv3.Matcher_MatcherTree_PrefixMatchMap{
 		PrefixMatchMap: &cncfmatcherv3.Matcher_MatcherTree_MatchMap{Map: values},
 	}})
@@ -83,39 +83,39 @@ func inTree(input *cncfcorev3.TypedExtensionConfig, otherwise *OnMatch, tree *cn
 	return &cncfmatcherv3.Matcher{MatcherType: &cncfmatcherv3.Matcher_MatcherTree_{MatcherTree: tree}, OnNoMatch: otherwise}
 }
 
-// If is one line of InOrder.
-func If(p *Predicate, then *OnMatch) *cncfmatcherv3.Matcher_MatcherList_FieldMatcher {
+// MatchCase is one line of MatchList.
+func MatchCase(p *Predicate, then *OnMatch) *cncfmatcherv3.Matcher_MatcherList_FieldMatcher {
 	return &cncfmatcherv3.Matcher_MatcherList_FieldMatcher{Predicate: p, OnMatch: then}
 }
 
-// InOrder tries lines; otherwise is for what none takes.
-func InOrder(lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher, otherwise *OnMatch) *cncfmatcherv3.Matcher {
+// MatchList tries lines; otherwise is for what none takes.
+func MatchList(lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher, otherwise *OnMatch) *cncfmatcherv3.Matcher {
 	if len(lines) == 0 {
 		return &cncfmatcherv3.Matcher{OnNoMatch: otherwise}
 	}
 	return &cncfmatcherv3.Matcher{MatcherType: &cncfmatcherv3.Matcher_MatcherList_{MatcherList: &cncfmatcherv3.Matcher_MatcherList{Matchers: lines}}, OnNoMatch: otherwise}
 }
 
-// Further goes on with another matcher.
-func Further(m *cncfmatcherv3.Matcher) *OnMatch {
+// OnMatchMatcher goes on with another matcher.
+func OnMatchMatcher(m *cncfmatcherv3.Matcher) *OnMatch {
 	if m.MatcherType == nil {
 		return m.OnNoMatch
 	}
 	return &OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Matcher{Matcher: m}}
 }
 
-// Does ends with an action.
-func Does(name string, action proto.Message) *OnMatch {
+// OnMatchAction ends with an action.
+func OnMatchAction(name string, action proto.Message) *OnMatch {
 	return &OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Action{Action: extension(name, action)}}
 }
 
-// Ruled ends in a verdict of the filter of access, under a name that its metadata says.
-func Ruled(name string, allow bool) *OnMatch {
+// OnMatchVerdict ends in a verdict of the filter of access, under a name that its metadata says.
+func OnMatchVerdict(name string, allow bool) *OnMatch {
 	a := &rbacv3.Action{Name: name, Action: rbacv3.RBAC_DENY}
 	if allow {
 		a.Action = rbacv3.RBAC_ALLOW
 	}
-	return Does("rule", a)
+	return OnMatchAction("rule", a)
 }
 
 func asks(input *cncfcorev3.TypedExtensionConfig, m *cncfmatcherv3.StringMatcher) *Predicate {
@@ -130,25 +130,25 @@ func asksBy(input *cncfcorev3.TypedExtensionConfig, matcher *cncfcorev3.TypedExt
 	}}}
 }
 
-// Is asks for an input's whole value.
-func Is(input *cncfcorev3.TypedExtensionConfig, value string) *Predicate {
+// InputIs asks for an input's whole value.
+func InputIs(input *cncfcorev3.TypedExtensionConfig, value string) *Predicate {
 	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_Exact{Exact: value}})
 }
 
-// EndsIn asks for the end of one.
-func EndsIn(input *cncfcorev3.TypedExtensionConfig, suffix string) *Predicate {
+// InputHasSuffix asks for the end of one.
+func InputHasSuffix(input *cncfcorev3.TypedExtensionConfig, suffix string) *Predicate {
 	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_Suffix{Suffix: suffix}})
 }
 
-// IsLike asks whether an expression (RE2) means all of one.
-func IsLike(input *cncfcorev3.TypedExtensionConfig, expression string) *Predicate {
+// InputMatches asks whether an expression (RE2) means all of one.
+func InputMatches(input *cncfcorev3.TypedExtensionConfig, expression string) *Predicate {
 	return asks(input, &cncfmatcherv3.StringMatcher{MatchPattern: &cncfmatcherv3.StringMatcher_SafeRegex{SafeRegex: &cncfmatcherv3.RegexMatcher{
 		EngineType: &cncfmatcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &cncfmatcherv3.RegexMatcher_GoogleRE2{}}, Regex: expression,
 	}}})
 }
 
-// InRanges asks whether an input, an address, is in one of the ranges.
-func InRanges(input *cncfcorev3.TypedExtensionConfig, ranges []netip.Prefix) *Predicate {
+// InputInRanges asks whether an input, an address, is in one of the ranges.
+func InputInRanges(input *cncfcorev3.TypedExtensionConfig, ranges []netip.Prefix) *Predicate {
 	m := &ipmatcherv3.Ip{StatPrefix: "in"}
 	for _, p := range ranges {
 		m.CidrRanges = append(m.CidrRanges, &corev3.CidrRange{AddressPrefix: p.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))})
@@ -156,16 +156,16 @@ func InRanges(input *cncfcorev3.TypedExtensionConfig, ranges []netip.Prefix) *Pr
 	return asksBy(input, extension("ip", m))
 }
 
-// All asks several things; of one, that.
-func All(list ...*Predicate) *Predicate {
+// AllOf asks several things; of one, that.
+func AllOf(list ...*Predicate) *Predicate {
 	if len(list) == 1 {
 		return list[0]
 	}
 	return &Predicate{MatchType: &cncfmatcherv3.Matcher_MatcherList_Predicate_AndMatcher{AndMatcher: &cncfmatcherv3.Matcher_MatcherList_Predicate_PredicateList{Predicate: list}}}
 }
 
-// Any asks for one of several; of one, that.
-func Any(list ...*Predicate) *Predicate {
+// AnyOf asks for one of several; of one, that.
+func AnyOf(list ...*Predicate) *Predicate {
 	if len(list) == 1 {
 		return list[0]
 	}
@@ -202,8 +202,8 @@ func ClaimIsLike(claim []string, expression string) *Predicate {
 	return asksBy(extension("claim", input), extension("claim", &metadatav3.Metadata{Value: textOrOneOf(like)}))
 }
 
-// ClaimIs asks the same of a route, by any matcher of texts; without turns it round.
-func ClaimIs(claim []string, text *typematcherv3.StringMatcher, without bool) *typematcherv3.MetadataMatcher {
+// MatchClaim asks the same of a route, by any matcher of texts; without turns it round.
+func MatchClaim(claim []string, text *typematcherv3.StringMatcher, without bool) *typematcherv3.MetadataMatcher {
 	out := &typematcherv3.MetadataMatcher{Filter: TokenFilter, Value: textOrOneOf(text), Invert: without}
 	for _, key := range append([]string{TokenPayload}, claim...) {
 		out.Path = append(out.Path, &typematcherv3.MetadataMatcher_PathSegment{Segment: &typematcherv3.MetadataMatcher_PathSegment_Key{Key: key}})
@@ -229,11 +229,11 @@ func noted(key string, m *typematcherv3.StringMatcher) *Predicate {
 	}}))
 }
 
-// Before asks whether the request began before a time, to the second.
-func Before(t time.Time) *Predicate { return requestTime("_<_", t) }
+// TimeBefore asks whether the request began before a time, to the second.
+func TimeBefore(t time.Time) *Predicate { return requestTime("_<_", t) }
 
-// NotBefore asks the contrary.
-func NotBefore(t time.Time) *Predicate { return requestTime("_>=_", t) }
+// TimeNotBefore asks the contrary.
+func TimeNotBefore(t time.Time) *Predicate { return requestTime("_>=_", t) }
 
 // requestTime compares request.time, by an expression (CEL).
 func requestTime(operator string, t time.Time) *Predicate {

@@ -19,10 +19,10 @@ import (
 )
 
 // What the proxy of a node does for pods: one Envoy, whose connections are of one pod each. Whose a connection is, its listener says
-// (WhosePod), and from there on it comes along as filter state that counts for connection pools: no two pods share a connection.
+// (MarkOutbound), and from there on it comes along as filter state that counts for connection pools: no two pods share a connection.
 
-// WhosePod says it, of what a pod sends. It is a filter of the listener and not of its chains, of which there are many.
-func WhosePod() *listenerv3.ListenerFilter {
+// MarkOutbound says it, of what a pod sends. It is a filter of the listener and not of its chains, of which there are many.
+func MarkOutbound() *listenerv3.ListenerFilter {
 	return atFirst(
 		ofPod(wire.StateIdentity, ambient.Identity),
 		ofPod(wire.StateNetwork, ambient.Network),
@@ -32,8 +32,8 @@ func WhosePod() *listenerv3.ListenerFilter {
 	)
 }
 
-// ComesToPod says it, of what comes to a pod: who comes is somebody else.
-func ComesToPod() *listenerv3.ListenerFilter {
+// MarkInbound says it, of what comes to a pod: who comes is somebody else.
+func MarkInbound() *listenerv3.ListenerFilter {
 	return atFirst(ofPod(wire.StateNetwork, ambient.Network), ofPod(wire.StatePod, ambient.Name))
 }
 
@@ -51,8 +51,8 @@ func atFirst(values ...*statev3.FilterStateValue) *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.set_filter_state", &listenerstatev3.Config{OnAccept: values})
 }
 
-// AskForPod has a question say whose the connection is, as a gateway's do.
-func AskForPod(q *netratelimitv3.RateLimit) {
+// DescribeClient has a question say whose the connection is, as a gateway's do.
+func DescribeClient(q *netratelimitv3.RateLimit) {
 	g := q.RateLimitService.GrpcService
 	g.InitialMetadata = append(g.InitialMetadata,
 		&corev3.HeaderValue{Key: HeaderPeer, Value: "%FILTER_STATE(" + wire.StateIdentity + ":PLAIN)%"},
@@ -70,9 +70,9 @@ func OriginalSrc() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: wire.ProxyMark})
 }
 
-// FromPod makes a cluster connect from the network of the pod that a connection is of, with a mark by which the pod's rules let it
+// ConnectFromPod makes a cluster connect from the network of the pod that a connection is of, with a mark by which the pod's rules let it
 // pass; and show that pod's certificate where it showed the proxy's own. Where the node's kernel has IPv6, it connects by that, too.
-func FromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
+func ConnectFromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 	if c.GetTransportSocket().GetName() == internalSocket {
 		return c
 	}

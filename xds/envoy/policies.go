@@ -68,8 +68,8 @@ const (
 	indexType      = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 )
 
-// ByECDS is where an extension's configuration is asked for. Until it is there, Envoy answers by itself that it is not, which closes.
-func ByECDS(types ...string) *corev3.ExtensionConfigSource {
+// ECDSSource is where an extension's configuration is asked for. Until it is there, Envoy answers by itself that it is not, which closes.
+func ECDSSource(types ...string) *corev3.ExtensionConfigSource {
 	return &corev3.ExtensionConfigSource{
 		ConfigSource: &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3, ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}},
 		TypeUrls:     types,
@@ -86,18 +86,18 @@ func policies() []*hcmv3.HttpFilter {
 // askedByName notes the host that is asked for where the row does not say it, which is of a pattern then. An expression takes some 10 µs, so it
 // is left out otherwise.
 func askedByName() *hcmv3.HttpFilter {
-	said := If(IsLike(StateInput(wire.StateHost), ".+"), skipFilter())
+	said := MatchCase(InputMatches(StateInput(wire.StateHost), ".+"), skipFilter())
 	return httpFilter(filterAskedHost, &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{Name: filterState, TypedConfig: ToAny(&httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{hostAsked()}})},
-		XdsMatcher:      InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{said}, nil),
+		XdsMatcher:      MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{said}, nil),
 	})
 }
 
 // rowHost is where a row of an exit, or a route of a sidecar's, says of which host it is.
 const rowHost = "host"
 
-// OfHost says in a row that it is of this host and of no other.
-func OfHost(row *routev3.VirtualHost, host string) {
+// NoteRowHost says in a row that it is of this host and of no other.
+func NoteRowHost(row *routev3.VirtualHost, host string) {
 	row.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"sallyport": fields(rowHost, host)}}
 }
 
@@ -108,32 +108,32 @@ func hostSaid() *statev3.FilterStateValue {
 
 // authorization are the filters of a gateway's tokens and AuthorizationPolicies, off like the others. The latter ask for nothing that filterAsked notes.
 func authorization() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{off(VerifyTokens()), off(authorizedBy(FilterCustom)), off(askAuthorizer()), off(authorizedBy(FilterAuthz))}
+	return []*hcmv3.HttpFilter{off(TokenHTTPFilter()), off(authorizedBy(FilterCustom)), off(askAuthorizer()), off(authorizedBy(FilterAuthz))}
 }
 
 func askAuthorizer() *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: FilterAuthorizer, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(authorizerType, AccessType)}}
+	return &hcmv3.HttpFilter{Name: FilterAuthorizer, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(authorizerType, AccessType)}}
 }
 
 func authorizedBy(name string) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}}
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(AccessType)}}
 }
 
-// VerifyTokens is the filter that verifies tokens.
-func VerifyTokens() *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: FilterTokens, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(tokensType)}}
+// TokenHTTPFilter is the filter that verifies tokens.
+func TokenHTTPFilter() *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: FilterTokens, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(tokensType)}}
 }
 
-// AuthorizeRequests are the filters that judge requests to a sidecar's pod's app, or to an ingress gateway: tokens are verified first, then
+// AuthorizationRequestFilters are the filters that judge requests to a sidecar's pod's app, or to an ingress gateway: tokens are verified first, then
 // AuthorizationPolicies asked, of which those come first that have an authorizer asked.
-func AuthorizeRequests() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterCustom), askAuthorizer(), authorizedBy(FilterAuthzRequests)}
+func AuthorizationRequestFilters() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{TokenHTTPFilter(), authorizedBy(FilterCustom), askAuthorizer(), authorizedBy(FilterAuthzRequests)}
 }
 
-// AuthorizeConnections are those for connections whose bytes nobody reads. They ask when the client's first bytes come, and after TLS.
-func AuthorizeConnections() []*listenerv3.Filter {
+// AuthorizationConnectionFilters are those for connections whose bytes nobody reads. They ask when the client's first bytes come, and after TLS.
+func AuthorizationConnectionFilters() []*listenerv3.Filter {
 	by := func(name string, types ...string) *listenerv3.Filter {
-		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: ByECDS(types...)}}
+		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: ECDSSource(types...)}}
 	}
 	return []*listenerv3.Filter{by(FilterCustomConnections, connectionType), by(FilterAuthorizerConnections, askingType, connectionType), by(FilterAuthzConnections, connectionType)}
 }
@@ -144,14 +144,14 @@ func policiesOfLed() []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{off(httpFilter(filterAskedLed, &httpstatev3.Config{})), off(byPolicy(FilterRootLed)), off(byPolicy(FilterOwnLed))}
 }
 
-// LedTo is what a destination that is another host than the request's needs of an exit's filters, by their names; outside is
+// RoutedFilterConfigs is what a destination that is another host than the request's needs of an exit's filters, by their names; outside is
 // what StateOutside says of it, "" for what it says already.
-func LedTo(host string, port uint32, outside string) map[string]*anypb.Any {
+func RoutedFilterConfigs(host string, port uint32, outside string) map[string]*anypb.Any {
 	return map[string]*anypb.Any{filterAskedLed: ToAny(askedAbout(host, port, outside)), FilterRootLed: turnedOn(), FilterOwnLed: turnedOn()}
 }
 
-// LeavesFor is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
-func LeavesFor(host string, port uint32, outside string) map[string]*anypb.Any {
+// OutsideFilterConfigs is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
+func OutsideFilterConfigs(host string, port uint32, outside string) map[string]*anypb.Any {
 	return map[string]*anypb.Any{filterAsked: ToAny(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
 }
 
@@ -172,29 +172,29 @@ func asking(outside string, values ...*statev3.FilterStateValue) *httpstatev3.Co
 	return &httpstatev3.Config{OnRequestHeaders: values}
 }
 
-// AskLetOut marks an exit's row whose host nobody registered: only rules that say so let it out. A row that asks about another host says
+// RequireUnregisteredRule marks an exit's row whose host nobody registered: only rules that say so let it out. A row that asks about another host says
 // of that one what it is.
-func AskLetOut(r *routev3.Route) {
+func RequireUnregisteredRule(r *routev3.Route) {
 	if r.TypedPerFilterConfig[filterAsked] == nil {
 		WithFilterConfig(r, filterAsked, ToAny(asking(wire.LetOutByPolicy, hostAsked(), portAsked())))
 	}
 }
 
-// LedThere makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
+// RoutedAnswer makes an answer to questions about connections that are led to another host, of which nobody reads anything: policies are
 // asked about that one.
-func LedThere(row *routev3.Route, host string, port uint32, outside string) *routev3.Route {
+func RoutedAnswer(row *routev3.Route, host string, port uint32, outside string) *routev3.Route {
 	return WithFilterConfig(row, filterAsked, ToAny(askedAbout(host, port, outside)))
 }
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Kept says which levels of policies there are, whether rules of theirs end, whether there are AuthorizationPolicies and RequestAuthentications, and whether an agent is told of
+// Enforcement says which levels of policies there are, whether rules of theirs end, whether there are AuthorizationPolicies and RequestAuthentications, and whether an agent is told of
 // requests that are under way.
-type Kept struct{ Root, Own, Ends, Authz, Tokens, Told bool }
+type Enforcement struct{ Root, Own, Ends, Authz, Tokens, Told bool }
 
-// Keep turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
+// EnableEnforcement turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
-func Keep(table *routev3.RouteConfiguration, which Kept) {
+func EnableEnforcement(table *routev3.RouteConfiguration, which Enforcement) {
 	var filters []string
 	if which.Root || which.Own {
 		filters = append(filters, filterAsked, filterAskedHost)
@@ -245,7 +245,7 @@ const (
 )
 
 func byPolicy(name string) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType, indexType)}}
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(AccessType, indexType)}}
 }
 
 // What a sidecar's row says of what goes outside without a gateway: that it does, the host, where the row is of one, and its port, where
@@ -255,9 +255,9 @@ const (
 	rowPort    = "port"
 )
 
-// Outside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for; and to a port,
+// MarkOutside marks a sidecar's row whose traffic leaves the mesh from there, to a host, or, for "", to whatever is asked for; and to a port,
 // or, for 0, the one that is asked for. Policies are kept for it there, since no gateway will; outside is wire.Leaves or wire.LetOutByPolicy.
-func Outside(r *routev3.Route, outside, host string, port uint32) *routev3.Route {
+func MarkOutside(r *routev3.Route, outside, host string, port uint32) *routev3.Route {
 	if r.Metadata == nil {
 		r.Metadata = &corev3.Metadata{}
 	}
@@ -288,16 +288,16 @@ func HoldPolicies(names []string) *resource.Resource {
 	hcm := asksOnly(policiesHeld)
 	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: policiesHeld}}
 	for _, name := range names {
-		hcm.HttpFilters = append(hcm.HttpFilters, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ByECDS(AccessType)}})
+		hcm.HttpFilters = append(hcm.HttpFilters, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(AccessType)}})
 	}
 	hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
-	l := InternalListener(policiesHeld, nil, Chain("none", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
+	l := InternalListener(policiesHeld, nil, FilterChain("none", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 	return Seal(resource.Listener, policiesHeld, l)
 }
 
 // hostAsked is the host of a request, or of a question, without its port and in lower case; or the address.
 func hostAsked() *statev3.FilterStateValue {
-	return Computed(wire.StateHost, hostIn("request.host"), NotShared)
+	return ComputedState(wire.StateHost, hostIn("request.host"), NotShared)
 }
 
 // portAsked is the port of a request, or of a question, after its host.
@@ -319,8 +319,8 @@ const Held = "held.invalid"
 func askedOutside() []*statev3.FilterStateValue {
 	to, named := "request.headers['"+HeaderTo+"']", "request.host"
 	return []*statev3.FilterStateValue{
-		Computed(wire.StateHost, named+" == '"+Held+"' || "+named+".startsWith(':') ? ("+hostIn(to)+") : ("+hostIn(named)+")", NotShared),
-		Computed(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), NotShared),
+		ComputedState(wire.StateHost, named+" == '"+Held+"' || "+named+".startsWith(':') ? ("+hostIn(to)+") : ("+hostIn(named)+")", NotShared),
+		ComputedState(wire.StateHost, hostIn("request.headers['"+HeaderAsked+"']"), NotShared),
 		State(wire.StateAt, "%REQ("+HeaderTo+")%", NotShared),
 	}
 }
@@ -331,8 +331,8 @@ func hostIn(authority string) string {
 		"(" + authority + ".lowerAscii().split(':')[0] + '/').replace('./', '').replace('/', '')"
 }
 
-// KnowClient keeps who made a connection, and from where, for what is asked of it and of its requests: known once its certificate was verified.
-func KnowClient() *listenerv3.Filter {
+// ClientFilter keeps who made a connection, and from where, for what is asked of it and of its requests: known once its certificate was verified.
+func ClientFilter() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{
 		OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
 			State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", NotShared),

@@ -11,27 +11,27 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// AnyRequest matches all requests but CONNECT.
-func AnyRequest() *routev3.RouteMatch {
+// MatchAnyRequest matches all requests but CONNECT.
+func MatchAnyRequest() *routev3.RouteMatch {
 	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 }
 
-// AnyTunnel matches CONNECT.
-func AnyTunnel() *routev3.RouteMatch {
+// MatchAnyTunnel matches CONNECT.
+func MatchAnyTunnel() *routev3.RouteMatch {
 	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}}
 }
 
-// To sends what matches to a cluster, without a limit on how long it takes.
-func To(cluster string) *routev3.RouteAction {
+// ToCluster sends what matches to a cluster, without a limit on how long it takes.
+func ToCluster(cluster string) *routev3.RouteAction {
 	return &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
 		Timeout:          durationpb.New(0),
 	}
 }
 
-// Retried is to with Istio's default retries: only where the server cannot have seen the request.
-func Retried(cluster string) *routev3.RouteAction {
-	a := To(cluster)
+// ToClusterRetried is to with Istio's default retries: only where the server cannot have seen the request.
+func ToClusterRetried(cluster string) *routev3.RouteAction {
+	a := ToCluster(cluster)
 	a.RetryPolicy = &routev3.RetryPolicy{
 		RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: wrapperspb.UInt32(2),
 		HostSelectionRetryMaxAttempts: 5,
@@ -41,7 +41,7 @@ func Retried(cluster string) *routev3.RouteAction {
 
 // TerminateConnect terminates a CONNECT here: its bytes go to the cluster as they are.
 func TerminateConnect(cluster string) *routev3.RouteAction {
-	a := To(cluster)
+	a := ToCluster(cluster)
 	a.UpgradeConfigs = []*routev3.RouteAction_UpgradeConfig{{
 		UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{},
 	}}
@@ -91,14 +91,14 @@ func WithFilterConfig(r *routev3.Route, filter string, config *anypb.Any) *route
 	return r
 }
 
-// AllConfigured is that for several.
-func AllConfigured(r *routev3.Route, by map[string]*anypb.Any) {
+// WithFilterConfigs is that for several.
+func WithFilterConfigs(r *routev3.Route, by map[string]*anypb.Any) {
 	for filter, config := range by {
 		WithFilterConfig(r, filter, config)
 	}
 }
 
-// DecidedBy notes the object behind a route for the access log.
-func DecidedBy(config string) *corev3.Metadata {
+// DecidedByMetadata notes the object behind a route for the access log.
+func DecidedByMetadata(config string) *corev3.Metadata {
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": fields("config", config)}}
 }

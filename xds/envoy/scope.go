@@ -19,7 +19,7 @@ import (
 // AllTables is the internal listener, and the cluster in front of it, where all tables of a node's proxy answer questions.
 const AllTables = "decide"
 
-// headerRoutes names a request's table: what a client says in it is not looked at, and nobody behind is told (HidesTable).
+// headerRoutes names a request's table: what a client says in it is not looked at, and nobody behind is told (StripTableHeader).
 const headerRoutes = "x-sallyport-routes"
 
 // byScope takes routes by the table that a header names.
@@ -37,8 +37,8 @@ func byScope(header string) *hcmv3.HttpConnectionManager_ScopedRoutes {
 	}}
 }
 
-// Scope leads to a table what names it. All three have one name: an agent goes by that (sidecar/relay).
-func Scope(table string) *resource.Resource {
+// ScopedRoutes leads to a table what names it. All three have one name: an agent goes by that (sidecar/relay).
+func ScopedRoutes(table string) *resource.Resource {
 	return Seal(resource.Scope, table, &routev3.ScopedRouteConfiguration{
 		Name: table, RouteConfigurationName: table,
 		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{{
@@ -57,18 +57,20 @@ func namesTable(table string) *corev3.TypedExtensionConfig {
 	}})
 }
 
-// HidesTable takes the name out of what goes on.
-func HidesTable(table *routev3.RouteConfiguration) *routev3.RouteConfiguration {
+// StripTableHeader takes the name out of what goes on.
+func StripTableHeader(table *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	table.RequestHeadersToRemove = append(table.RequestHeadersToRemove, headerRoutes)
 	return table
 }
 
-// TableOfPort is a format string: the name of the table of the port that a connection goes to, among those of a namespace, or "" for everybody's.
-func TableOfPort(namespace string) string { return wire.OwnName(namespace, "%DOWNSTREAM_LOCAL_PORT%") }
+// PortTableFormat is a format string: the name of the table of the port that a connection goes to, among those of a namespace, or "" for everybody's.
+func PortTableFormat(namespace string) string {
+	return wire.OwnName(namespace, "%DOWNSTREAM_LOCAL_PORT%")
+}
 
-// AskAllCluster is the cluster by which a table's rows ask it again, where all tables answer at one place.
-func AskAllCluster(name string) *clusterv3.Cluster {
-	c := AskCluster(AllTables)
+// SharedQuestionCluster is the cluster by which a table's rows ask it again, where all tables answer at one place.
+func SharedQuestionCluster(name string) *clusterv3.Cluster {
+	c := QuestionCluster(AllTables)
 	c.Name, c.LoadAssignment.ClusterName = name, name
 	return c
 }

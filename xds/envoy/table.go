@@ -14,10 +14,10 @@ import (
 // Nobody is a host that cannot be (RFC 6761 section 6.4).
 const Nobody = ondemand.FirstRow
 
-// FirstRow is a row of a table that leads nowhere. A listener waits until its table's rows
+// PlaceholderRow is a row of a table that leads nowhere. A listener waits until its table's rows
 // have come, and Envoy does not count an answer without any: one whose table is empty would open after 15 s only. Tables
 // that list their hosts need none.
-func FirstRow(table string, hosts Inline) []*resource.Resource {
+func PlaceholderRow(table string, hosts InlineHosts) []*resource.Resource {
 	if hosts != nil {
 		return nil
 	}
@@ -25,12 +25,12 @@ func FirstRow(table string, hosts Inline) []*resource.Resource {
 	return []*resource.Resource{Seal(resource.VirtualHost, name, &routev3.VirtualHost{Name: name, Domains: []string{Nobody}})}
 }
 
-// Inline lists the virtual hosts of route tables, for clients that cannot take them one by one: VHDS needs delta
+// InlineHosts lists the virtual hosts of route tables, for clients that cannot take them one by one: VHDS needs delta
 // streams. nil means that tables leave them out. What such a client is sent grows with the mesh; agents are not
 // such clients.
-type Inline map[string][]*routev3.VirtualHost
+type InlineHosts map[string][]*routev3.VirtualHost
 
-func (in Inline) of(table string) []*routev3.VirtualHost { return in[table] }
+func (in InlineHosts) of(table string) []*routev3.VirtualHost { return in[table] }
 
 // byRDS takes routes by the name of their table.
 func byRDS(table string) *hcmv3.HttpConnectionManager_Rds {
@@ -45,9 +45,9 @@ func byADS() *corev3.ConfigSource {
 	}
 }
 
-// Table is a route configuration whose hosts are resources of their own (VHDS), and only the last resort is in it;
+// RouteTable is a route configuration whose hosts are resources of their own (VHDS), and only the last resort is in it;
 // or, where hosts are given, one that lists them.
-func Table(name string, lastResort *routev3.VirtualHost, hosts Inline, perPort bool) *routev3.RouteConfiguration {
+func RouteTable(name string, lastResort *routev3.VirtualHost, hosts InlineHosts, perPort bool) *routev3.RouteConfiguration {
 	r := &routev3.RouteConfiguration{
 		Name:         name,
 		VirtualHosts: append(hosts.of(name), lastResort),

@@ -11,7 +11,7 @@ import (
 // TestTimesCanBeReadOff: agents find when rules begin and end in what holds them, as text (sidecar/tunnels).
 func TestTimesCanBeReadOff(t *testing.T) {
 	at := time.Date(2030, 12, 31, 1, 2, 3, 0, time.FixedZone("", 3600))
-	for name, p := range map[string]*Predicate{"ends": Before(at), "begins": NotBefore(at)} {
+	for name, p := range map[string]*Predicate{"ends": TimeBefore(at), "begins": TimeNotBefore(at)} {
 		body, err := proto.Marshal(p)
 		if err != nil {
 			t.Fatal(err)

@@ -47,19 +47,19 @@ const untilWhole = "#"
 func underWay() []*hcmv3.HttpFilter {
 	as := State(wire.StateUnderWay, "%REQ(:METHOD)% %REQ("+wire.HeaderRegisteredIn+")% %REQ(:AUTHORITY)% %REQ(:PATH)%"+untilWhole+"%REQUEST_DURATION%", NotShared)
 	method := HeaderInput(":method")
-	whole := Not(EndsIn(StateInput(wire.StateUnderWay), untilWhole))
-	short := All(IsLike(HeaderInput("content-length"), aFew), Not(IsLike(HeaderInput("upgrade"), ".+")))
-	connect := Is(method, "CONNECT") // what is inside is told of by itself (package tunnels)
-	answer := Any(IsLike(answerInput("content-length"), aFew), IsLike(answerInput(":status"), "204|304"), Is(method, "HEAD"), connect)
+	whole := Not(InputHasSuffix(StateInput(wire.StateUnderWay), untilWhole))
+	short := AllOf(InputMatches(HeaderInput("content-length"), aFew), Not(InputMatches(HeaderInput("upgrade"), ".+")))
+	connect := InputIs(method, "CONNECT") // what is inside is told of by itself (package tunnels)
+	answer := AnyOf(InputMatches(answerInput("content-length"), aFew), InputMatches(answerInput(":status"), "204|304"), InputIs(method, "HEAD"), connect)
 	return []*hcmv3.HttpFilter{
 		off(httpFilter(filterUnderWay, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{as}})),
 		off(httpFilter(filterTells, &matchingv3.ExtensionWithMatcher{
 			ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: ToAny(&compositev3.Composite{})},
-			XdsMatcher: InOrder([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
-				If(Not(Any(whole, short, connect)), tell(&extprocv3.ProcessingMode{
+			XdsMatcher: MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
+				MatchCase(Not(AnyOf(whole, short, connect)), tell(&extprocv3.ProcessingMode{
 					RequestHeaderMode: extprocv3.ProcessingMode_SEND, ResponseHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 				})),
-				If(Not(answer), tell(&extprocv3.ProcessingMode{ // waits for the answer
+				MatchCase(Not(answer), tell(&extprocv3.ProcessingMode{ // waits for the answer
 					RequestHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseHeaderMode: extprocv3.ProcessingMode_SEND, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 				})),
 			}, nil),
@@ -75,7 +75,7 @@ func answerInput(name string) *cncfcorev3.TypedExtensionConfig {
 // tell makes what tells the agent of a request. What it waits for at the end keeps its stream open as long as the request is.
 func tell(mode *extprocv3.ProcessingMode) *OnMatch {
 	told := func(key, value string) *corev3.HeaderValue { return &corev3.HeaderValue{Key: key, Value: value} }
-	return Does("tell", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: ToAny(&extprocv3.ExternalProcessor{
+	return OnMatchAction("tell", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: ToAny(&extprocv3.ExternalProcessor{
 		GrpcService: &corev3.GrpcService{
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.UnderWayCluster}},
 			InitialMetadata: []*corev3.HeaderValue{

@@ -157,13 +157,13 @@ func telling(t *testing.T) (address string, told *notesOfRequests, stop func()) 
 
 	filters := underWay()
 	table := &routev3.RouteConfiguration{Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{{
-		Match: AnyRequest(), RequestHeadersToRemove: []string{wire.HeaderRegisteredIn},
+		Match: MatchAnyRequest(), RequestHeadersToRemove: []string{wire.HeaderRegisteredIn},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: "server"}, PrefixRewrite: "/other/",
 			HostRewriteSpecifier: &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: "other.test"},
 		}},
 	}}}}}
-	Keep(table, Kept{Authz: true, Told: true})
+	EnableEnforcement(table, Enforcement{Authz: true, Told: true})
 	for _, f := range []string{FilterCustom, FilterAuthorizer, FilterAuthz} {
 		delete(table.TypedPerFilterConfig, f)
 	}
@@ -171,7 +171,7 @@ func telling(t *testing.T) (address string, told *notesOfRequests, stop func()) 
 	envoytest.Start(t, &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 		Listeners: []*listenerv3.Listener{{
 			Name: "test", Address: pipe(address),
-			FilterChains: []*listenerv3.FilterChain{Chain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+			FilterChains: []*listenerv3.FilterChain{FilterChain("http", nil, NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 		}},
 		Clusters: []*clusterv3.Cluster{atPipe("server", filepath.Join(dir, "server"), &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig{}), atPipe(wire.UnderWayCluster, filepath.Join(dir, "agent"), &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{}},

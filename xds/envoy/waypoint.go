@@ -26,8 +26,8 @@ import (
 // FilterAuthzTunnels keeps AuthorizationPolicies of connections that come by HBONE; which, the row of each Service says.
 const FilterAuthzTunnels = FilterAuthz + ".tunnels"
 
-// KnowClientFar is KnowClient for connections that internal listeners may be behind, which are told, too.
-func KnowClientFar() *listenerv3.Filter {
+// SharedClientFilter is ClientFilter for connections that internal listeners may be behind, which are told, too.
+func SharedClientFilter() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
 		State(wire.StateClient, "%DOWNSTREAM_PEER_URI_SAN%", SharedOnce),
 		State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", SharedOnce),
@@ -35,9 +35,9 @@ func KnowClientFar() *listenerv3.Filter {
 	}})
 }
 
-// ForPort notes the Service's port that a connection is for.
-func ForPort(port uint32) *listenerv3.Filter {
-	return SetState(State(wire.StatePort, portText(port)[1:], NotShared))
+// NoteServicePort notes the Service's port that a connection is for.
+func NoteServicePort(port uint32) *listenerv3.Filter {
+	return SetFilterState(State(wire.StatePort, portText(port)[1:], NotShared))
 }
 
 // WaypointTags are what a waypoint says of what comes: by an internal listener, the client's certificate is not the connection's.
@@ -71,7 +71,7 @@ func WaypointHCM(table string, log, deniedOnly, outside bool, asking []Authorize
 
 // waypointFilters are what requests go through for a Service. Their route is found once, so those that few routes need are off.
 func waypointFilters(asking []Authorizer, asked ...*hcmv3.HttpFilter) []*hcmv3.HttpFilter {
-	authorize := slices.Concat([]*hcmv3.HttpFilter{VerifyTokens(), authorizedBy(FilterCustom)}, AskEach(asking), []*hcmv3.HttpFilter{authorizedBy(FilterAuthzRequests)})
+	authorize := slices.Concat([]*hcmv3.HttpFilter{TokenHTTPFilter(), authorizedBy(FilterCustom)}, AuthorizerFilters(asking), []*hcmv3.HttpFilter{authorizedBy(FilterAuthzRequests)})
 	return append(append(authorize, asked...),
 		off(httpFilter(filterState, &httpstatev3.Config{})),
 		off(httpFilter(FilterCORS, &corsv3.Cors{})),
@@ -105,14 +105,14 @@ func outsideTags(others map[string]string) map[string]string {
 	return tags
 }
 
-// WaypointBytes asks about a connection to a host outside, by its name ("host:port") and the namespace whose registration is meant, as its client, and passes its
+// WaypointTCPFilters asks about a connection to a host outside, by its name ("host:port") and the namespace whose registration is meant, as its client, and passes its
 // bytes on to the egress gateway.
-func WaypointBytes(stat, name, in, kind string) []*listenerv3.Filter {
+func WaypointTCPFilters(stat, name, in, kind string) []*listenerv3.Filter {
 	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
 	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
-	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(AskedTags(name))}
+	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(QuestionTags(name))}
 	return []*listenerv3.Filter{
-		q.Filter(), RouteByAnswer(State(wire.StateProtocols, Said(SayALPN), NotShared), State(wire.StateServerName, Said(SaySNI), NotShared)), on.Filter(),
+		q.Filter(), RouteByAnswer(State(wire.StateProtocols, AnswerFormat(SayALPN), NotShared), State(wire.StateServerName, AnswerFormat(SaySNI), NotShared)), on.Filter(),
 	}
 }
 
@@ -132,16 +132,18 @@ func WaypointTunnels(table string, log, deniedOnly bool) *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.http_connection_manager", hcm)
 }
 
-// Unfronted is what a waypoint answers to tunnels to what it does not stand before, and to requests that are no tunnels.
-func Unfronted() *routev3.VirtualHost {
+// NotFrontedHost is what a waypoint answers to tunnels to what it does not stand before, and to requests that are no tunnels.
+func NotFrontedHost() *routev3.VirtualHost {
 	refused := func(status uint32, why string, match *routev3.RouteMatch) *routev3.Route {
 		return Refuse(wire.ClosedRoute+why, match, status, "sallyport: "+why+"\n", nil)
 	}
 	return &routev3.VirtualHost{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{
-		refused(http.StatusNotFound, "the waypoint does not stand before what the tunnel asks for", AnyTunnel()),
-		refused(http.StatusBadRequest, "waypoints take tunnels here", AnyRequest()),
+		refused(http.StatusNotFound, "the waypoint does not stand before what the tunnel asks for", MatchAnyTunnel()),
+		refused(http.StatusBadRequest, "waypoints take tunnels here", MatchAnyRequest()),
 	}}
 }
 
-// Overriding are AuthorizationPolicies of a row's, or of a table's, in the place of those of the filter.
-func Overriding(f *httprbacv3.RBAC) *anypb.Any { return ToAny(&httprbacv3.RBACPerRoute{Rbac: f}) }
+// AuthorizationOverride are AuthorizationPolicies of a row's, or of a table's, in the place of those of the filter.
+func AuthorizationOverride(f *httprbacv3.RBAC) *anypb.Any {
+	return ToAny(&httprbacv3.RBACPerRoute{Rbac: f})
+}

@@ -5,8 +5,8 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// Envoy takes one after the other what says what somebody is asked about (translate.Abouts), the filters that ask (translate.Asks has both), and what judges by
-// itself (translate.Judges). Where policies change both what asks and what judges, what asks goes first, and closes what either state closes by asking
+// Envoy takes one after the other what says what somebody is asked about (translate.AuthorizerInputs), the filters that ask (translate.CallsAuthorizer has both), and what judges by
+// itself (translate.IsLocalAuthorization). Where policies change both what asks and what judges, what asks goes first, and closes what either state closes by asking
 // (translate.InTransition); then what judges; then, if it is another, what asks. So what is closed before and after is closed at every moment.
 //
 // What judges is sent as it was when the change began, though policies may have changed again meanwhile: a change that has begun comes to its end after
@@ -25,11 +25,11 @@ type step func(now *resource.Resource) *resource.Resource
 func serves(now *resource.Resource) *resource.Resource { return now }
 
 func keepsAsking(now *resource.Resource) *resource.Resource {
-	return keepsIf(translate.Asks(now.Name), now)
+	return keepsIf(translate.CallsAuthorizer(now.Name), now)
 }
 
 func keeps(now *resource.Resource) *resource.Resource {
-	return keepsIf(translate.Asks(now.Name) || translate.Judges(now.Name), now)
+	return keepsIf(translate.CallsAuthorizer(now.Name) || translate.IsLocalAuthorization(now.Name), now)
 }
 
 func keepsIf(kept bool, now *resource.Resource) *resource.Resource {
@@ -42,7 +42,7 @@ func keepsIf(kept bool, now *resource.Resource) *resource.Resource {
 // next is the step of a stream whose Envoy knows these versions.
 func (s *stream) next(known map[string]string) step {
 	s.asksSoon = s.asksTooSoon()
-	judges := s.differs(known, translate.Judges)
+	judges := s.differs(known, translate.IsLocalAuthorization)
 	if c := s.change; c != nil {
 		switch lacks := c.lacks(known); {
 		case !lacks:
@@ -55,7 +55,7 @@ func (s *stream) next(known map[string]string) step {
 	switch {
 	case s.asksSoon: // what judges by itself may let pass what is to be asked about
 		return keeps
-	case !judges, !s.differs(known, translate.Asks):
+	case !judges, !s.differs(known, translate.CallsAuthorizer):
 		s.asked = s.abouts()
 		return serves
 	}
@@ -71,7 +71,7 @@ func (s *stream) begin(known map[string]string) step {
 		return keepsAsking
 	}
 	for name := range known {
-		if now, ok := s.policed.view.Get(resource.Extension, name); ok && translate.Judges(name) {
+		if now, ok := s.policed.view.Get(resource.Extension, name); ok && translate.IsLocalAuthorization(name) {
 			c.judges[name] = now
 		}
 	}
@@ -82,7 +82,7 @@ func (s *stream) begin(known map[string]string) step {
 		if b := asks[name]; b != nil {
 			now = b
 		}
-		sent = sent || ok && translate.Asks(name) && version != now.Version
+		sent = sent || ok && translate.CallsAuthorizer(name) && version != now.Version
 	}
 	if !sent { // Envoy has it of a change that was not to be, after all
 		return c.judging
@@ -91,7 +91,7 @@ func (s *stream) begin(known map[string]string) step {
 		if b := asks[now.Name]; b != nil {
 			return b
 		}
-		return keepsIf(translate.Judges(now.Name), now)
+		return keepsIf(translate.IsLocalAuthorization(now.Name), now)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *change) judging(now *resource.Resource) *resource.Resource {
 	if r := c.judges[now.Name]; r != nil {
 		return r
 	}
-	return keepsIf(translate.Asks(now.Name), now)
+	return keepsIf(translate.CallsAuthorizer(now.Name), now)
 }
 
 // lacks says whether Envoy does not have what judges after the change.
@@ -116,8 +116,8 @@ func (c *change) lacks(known map[string]string) bool {
 // abouts is what is served that says what somebody is asked about, and who.
 func (s *stream) abouts() map[string]*resource.Resource {
 	out := map[string]*resource.Resource{}
-	for _, about := range translate.Abouts() {
-		for _, name := range []string{about, translate.Asker(about)} {
+	for _, about := range translate.AuthorizerInputs() {
+		for _, name := range []string{about, translate.AuthorizerFilterName(about)} {
 			if r, ok := s.policed.view.Get(resource.Extension, name); ok {
 				out[name] = r
 			}
@@ -131,17 +131,17 @@ func (s *stream) abouts() map[string]*resource.Resource {
 func (s *stream) asksMeanwhile(abouts map[string]*resource.Resource) (meanwhile map[string]*resource.Resource, less bool) {
 	meanwhile = map[string]*resource.Resource{}
 	mixed := false
-	for _, name := range translate.Abouts() {
+	for _, name := range translate.AuthorizerInputs() {
 		now, before := abouts[name], s.asked[name]
 		switch {
 		case now == nil:
 		case sameVersion(before, now):
-		case before == nil || translate.AsksNobody(before):
-			less = less || translate.AsksNobody(now)
+		case before == nil || translate.CallsNoAuthorizer(before):
+			less = less || translate.CallsNoAuthorizer(now)
 		default:
-			less = less || translate.AsksNobody(now)
-			mixed = mixed || !translate.AsksNobody(now)
-			asker := translate.Asker(name)
+			less = less || translate.CallsNoAuthorizer(now)
+			mixed = mixed || !translate.CallsNoAuthorizer(now)
+			asker := translate.AuthorizerFilterName(name)
 			if b := s.policed.between(before, now, sameVersion(s.asked[asker], abouts[asker])); b != nil {
 				meanwhile[name] = b
 			}

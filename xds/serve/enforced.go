@@ -27,7 +27,7 @@ type Enforcement struct {
 func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	chosen := translate.Choose(c.snapshot, policies)
+	chosen := translate.SelectPolicies(c.snapshot, policies)
 	out := make(map[config.Key]Enforcement, len(policies))
 	for _, key := range policies {
 		e := Enforcement{}
@@ -127,7 +127,7 @@ func (s *stream) lagWith(namespace, root string) lag {
 			return lag{behind: true}
 		}
 	}
-	holds := func(name string) bool { return translate.HoldsLevel(name, namespace, root) }
+	holds := func(name string) bool { return translate.IsPolicyLevel(name, namespace, root) }
 	if l := s.stats.refusal(resource.Extension, holds); l.refuses {
 		return l
 	}

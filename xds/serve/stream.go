@@ -338,7 +338,7 @@ func subscribed(w *watch, names ...map[string]bool) map[string]struct{} {
 // last one counts, and what was allowed before a namespace's first policy stays so, instead of being refused for want of it. One
 // who refuses the listener that asks for it will not ask, and gets the index, which closes.
 func (s *stream) leadsTooFar(index string, known map[string]string) bool {
-	prefix := translate.LeadsTo(index)
+	prefix := translate.IndexedPrefix(index)
 	if prefix == "" || s.policed.police.Kind != translate.Gateway || s.stats.refuses(resource.Listener) {
 		return false
 	}

@@ -32,7 +32,7 @@ func TestSettle(t *testing.T) {
 		}
 		after(200*time.Millisecond, 1)
 		cache.ViewMade()
-		after(10*time.Second, 1)
+		after(50*time.Second, 1)
 		after(10*time.Second, 2)
 		after(time.Hour, 2)
 	})

@@ -32,7 +32,7 @@ func TestArriveAgreesWithProxies(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		for range triesEach {
 			a := someArrival(r)
-			v := policy.Arrive(e.snapshot, a)
+			v := policy.DecideInbound(e.snapshot, a)
 			if v.Allowed {
 				allowed++
 			} else {
@@ -74,8 +74,8 @@ func arrivals(d *decoder, seed uint64) *envoys {
 }
 
 // someArrival is one that comes to a pod from somebody.
-func someArrival(r *rand.Rand) policy.Arrival {
-	a := policy.Arrival{Pod: policy.Workload{Namespace: one(r, []string{"default", "team-a", "store", "istio-system"})}, Port: one(r, []uint32{80, 443, 8080, 9000, 5432, 15020})}
+func someArrival(r *rand.Rand) policy.InboundAttempt {
+	a := policy.InboundAttempt{Pod: policy.Workload{Namespace: one(r, []string{"default", "team-a", "store", "istio-system"})}, Port: one(r, []uint32{80, 443, 8080, 9000, 5432, 15020})}
 	a.Pod.Address = one(r, []netip.Addr{netip.MustParseAddr("10.4.0.5"), podAddress.Addr()})
 	a.Pod.Labels = one(r, []map[string]string{nil, {"istio": "app"}, {"istio": "egressgateway"}, {"app": "web"}, {"istio": "app", "security.istio.io/tlsMode": "istio"}})
 	a.From = one(r, []netip.Addr{podAddress.Addr(), netip.MustParseAddr("10.4.0.9"), netip.MustParseAddr("192.0.2.7")})
@@ -94,7 +94,7 @@ func someArrival(r *rand.Rand) policy.Arrival {
 }
 
 // arrives follows it through the pod's proxy.
-func (e *envoys) arrives(a policy.Arrival) (o observed, steps []string, read bool, err error) {
+func (e *envoys) arrives(a policy.InboundAttempt) (o observed, steps []string, read bool, err error) {
 	address := a.Pod.Address.String()
 	node := translate.Node{ID: "sidecar~" + address + "~p.n~n.svc.cluster.local", Namespace: a.Pod.Namespace, Account: "app", Labels: a.Pod.Labels, IPv6: true}
 	view, proxy := e.node(node, "")

@@ -92,7 +92,7 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 			if class.Ingress != x.Gateway.Ingress {
 				t.Fatalf("world %d: the gateway is %+v, and its proxy is told of %+v", seed, x.Gateway.Ingress, class.Ingress)
 			}
-			v := policy.Enter(e.snapshot, x)
+			v := policy.DecideIngress(e.snapshot, x)
 			_, proxy := e.node(node, "")
 			c.To = netip.AddrPortFrom(netip.MustParseAddr("10.244.0.2"), uint16(e.snapshot.Listens(x.Gateway.Ingress, x.Port)))
 			c.Through = uint32(c.To.Port())
@@ -123,7 +123,7 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 }
 
 // text are the world's objects that are about ingress gateways.
-func (e *envoys) text(x policy.Entering) string {
+func (e *envoys) text(x policy.IngressAttempt) string {
 	var b strings.Builder
 	for _, k := range (world{objects: e.objects}).keys() {
 		switch k.Kind {
@@ -152,7 +152,7 @@ func entrances(d *decoder, seed uint64) *envoys {
 }
 
 // someEntering is something that somebody outside sends, in both ways to say it.
-func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.Entering, c interpret.Connection) {
+func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.IngressAttempt, c interpret.Connection) {
 	x.Gateway.Has, x.By = registrytest.EnteringLabels, config.Key{Kind: config.KindService, Namespace: "istio-system", Name: "in"}
 	ns := "istio-system"
 	if r.IntN(3) == 0 {
@@ -238,7 +238,7 @@ func TestEnterAgreesWithGatewayCalls(t *testing.T) {
 				if e.snapshot.Listens(pods.Ingress, uint32(c.To.Port())) != uint32(c.To.Port()) {
 					continue // a Service leads that port elsewhere, so nobody outside gets to this one
 				}
-				x := policy.Entering{Gateway: pods, From: c.From.Addr()}
+				x := policy.IngressAttempt{Gateway: pods, From: c.From.Addr()}
 				x.Scheme, x.Port, x.Host = policy.Scheme(scheme), uint32(c.To.Port()), "10.244.0.2"
 				request := c.Bytes.Request
 				if h := c.Bytes.Hello; h != nil {
@@ -254,7 +254,7 @@ func TestEnterAgreesWithGatewayCalls(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
-				v := policy.Enter(e.snapshot, x)
+				v := policy.DecideIngress(e.snapshot, x)
 				want := enteredBy(v)
 				if got := enteredThrough(out, want); want != got {
 					t.Errorf("%s  policy: %+v (%s)\n  proxy:  %+v\n    %s", line, want, v.Reason, got, strings.Join(out.Steps, "\n    "))

@@ -49,7 +49,7 @@ func authorization(s *registry.Snapshot, p PolicyClass) []*resource.Resource {
 	set, see := authorizedBy(s, p), atGateway(envoy.TrustsOf(s.Mesh))
 	f := authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch {
 		connections := authzfilter.Connections(set, see)
-		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{
+		return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{
 			envoy.KindTLS: connections, envoy.KindTCP: connections,
 		}, authzfilter.Requests(set, see)))
 	})
@@ -63,10 +63,10 @@ func atGateway(trust envoy.TrustDomains) authzfilter.Inputs {
 	return authzfilter.Inputs{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(t authz.Term, values []string) *envoy.Predicate {
-			return envoy.IsLike(asked, t.Expression(values, nil))
+			return envoy.InputMatches(asked, t.Expression(values, nil))
 		},
 		SNI: func(expression string) *envoy.Predicate {
-			return envoy.All(envoy.Is(envoy.StateInput(wire.StateSpoken), envoy.KindTLS), envoy.IsLike(asked, expression))
+			return envoy.AllOf(envoy.InputIs(envoy.StateInput(wire.StateSpoken), envoy.KindTLS), envoy.InputMatches(asked, expression))
 		},
 	}
 }
@@ -104,11 +104,11 @@ func atPod(trust envoy.TrustDomains) authzfilter.Inputs {
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
 			for _, port := range values {
-				any = append(any, envoy.Is(envoy.PortInput(), port))
+				any = append(any, envoy.InputIs(envoy.PortInput(), port))
 			}
-			return envoy.Any(any...)
+			return envoy.AnyOf(any...)
 		},
-		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
+		SNI: func(expression string) *envoy.Predicate { return envoy.InputMatches(envoy.SNIInput(), expression) },
 	}
 }
 

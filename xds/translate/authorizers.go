@@ -63,7 +63,7 @@ func askedBy(s *registry.Snapshot, c Class, names ...string) (out askedFrom) {
 		*far = far.WithoutMutual()
 	}
 	out.As = clusterAsked(out.By)
-	u := uses{secrets: map[registry.GivenCredential]int{}}
+	u := uses{secrets: map[registry.ServedCredential]int{}}
 	if g, ok := far.Restrictions.Given[out.By.Port.Number]; ok {
 		u.secrets[g] = 1
 	}
@@ -96,7 +96,7 @@ func (a askedFrom) resources() []*resource.Resource {
 		if a.Endpoints != nil {
 			list = a.Endpoints.List
 		}
-		out = append(out, farend.SealLoad(name, port, way.Reaching(&svc, port, farend.Reachable(list, far.Restrictions))...))
+		out = append(out, farend.SealLoadAssignment(name, port, way.Reaching(&svc, port, farend.Reachable(list, far.Restrictions))...))
 	} else {
 		svc.Endpoints = farend.Reachable(svc.Endpoints, far.Restrictions)
 	}
@@ -104,7 +104,7 @@ func (a askedFrom) resources() []*resource.Resource {
 	if svc.External {
 		role = wire.RoleExternal
 	}
-	out = append(out, farend.Cluster(resource.Cluster, name, &svc, port, way, envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))))...)
+	out = append(out, farend.Cluster(resource.Cluster, name, &svc, port, way, envoy.Metadata(role, envoy.ObjectRef(svc.SourceOf(port))))...)
 	return append(out, farend.SealSecrets(a.Secrets)...)
 }
 
@@ -112,13 +112,13 @@ func clusterAsked(a *resolve.Authorizer) string {
 	return wire.AuthorizerCluster(a.Port.Number, a.Far.Service.Host)
 }
 
-// Asks says whether a resource is one by which an authorizer is asked.
-func Asks(name string) bool {
+// CallsAuthorizer says whether a resource is one by which an authorizer is asked.
+func CallsAuthorizer(name string) bool {
 	return strings.HasPrefix(name, envoy.FilterCustom) || strings.HasPrefix(name, envoy.FilterAuthorizer)
 }
 
-// Judges says whether a resource is one by which a proxy judges by itself: of tokens, or of what denies and allows.
-func Judges(name string) bool {
+// IsLocalAuthorization says whether a resource is one by which a proxy judges by itself: of tokens, or of what denies and allows.
+func IsLocalAuthorization(name string) bool {
 	switch name {
 	case envoy.FilterAuthz, envoy.FilterAuthzRequests, envoy.FilterAuthzConnections, envoy.FilterTokens:
 		return true
@@ -126,11 +126,11 @@ func Judges(name string) bool {
 	return false
 }
 
-// Abouts are the names of what says what somebody is asked about.
-func Abouts() []string { return []string{envoy.FilterCustom, envoy.FilterCustomConnections} }
+// AuthorizerInputs are the names of what says what somebody is asked about.
+func AuthorizerInputs() []string { return []string{envoy.FilterCustom, envoy.FilterCustomConnections} }
 
-// Asker is the name of what asks about what one of Abouts says.
-func Asker(about string) string {
+// AuthorizerFilterName is the name of what asks about what one of Abouts says.
+func AuthorizerFilterName(about string) string {
 	if about == envoy.FilterCustomConnections {
 		return envoy.FilterAuthorizerConnections
 	}
@@ -140,13 +140,13 @@ func Asker(about string) string {
 // nobodyAsked are the two filters, of requests or of connections, where nobody is asked: closed denies what the first one denies by itself, if
 // anything. The second denies what a first one notes that is of before, or after, an edit.
 func nobodyAsked(closed *envoy.OnMatch) []*resource.Resource {
-	return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authzfilter.Asked(nil, closed)), envoy.SealExtension(envoy.FilterAuthorizer, envoy.NobodyAsked())}
+	return []*resource.Resource{envoy.SealExtension(envoy.FilterCustom, authzfilter.Asked(nil, closed)), envoy.SealExtension(envoy.FilterAuthorizer, envoy.NoAuthorizer())}
 }
 
 func nobodyAskedOfConnections(closed *envoy.OnMatch) []*resource.Resource {
 	return []*resource.Resource{
 		envoy.SealExtension(envoy.FilterCustomConnections, authzfilter.OfConnections(authzfilter.Asked(nil, closed))),
-		envoy.SealExtension(envoy.FilterAuthorizerConnections, envoy.NobodyAskedOfConnections()),
+		envoy.SealExtension(envoy.FilterAuthorizerConnections, envoy.NoConnectionAuthorizer()),
 	}
 }
 
@@ -184,12 +184,12 @@ func askedAtGateway(s *registry.Snapshot, set authz.Set, see authzfilter.Inputs)
 		return nobodyAsked(nil)
 	}
 	spoken := func(connections, requests *envoy.OnMatch) *envoy.OnMatch {
-		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{envoy.KindTLS: connections, envoy.KindTCP: connections}, requests))
+		return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.StateInput(wire.StateSpoken), map[string]*envoy.OnMatch{envoy.KindTLS: connections, envoy.KindTCP: connections}, requests))
 	}
 	if by == nil {
 		return nobodyAsked(spoken(authzfilter.AskedConnections(set, see, why), authzfilter.AskedRequests(set, see, why)))
 	}
-	passes := envoy.Ruled(wire.NoRule, true)
+	passes := envoy.OnMatchVerdict(wire.NoRule, true)
 	connections := passes
 	if !by.FailOpen {
 		connections = authzfilter.AskedConnections(set, see, authzfilter.OfRequestsAlone(by.Name))

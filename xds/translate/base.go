@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/egressgateway"
+	"github.com/sallyport/sallyport/xds/translate/farend"
 	"github.com/sallyport/sallyport/xds/translate/node"
 	"github.com/sallyport/sallyport/xds/translate/outbound"
 	"github.com/sallyport/sallyport/xds/translate/part"
@@ -22,7 +23,7 @@ import (
 // gateways are in use, never on which hosts.
 type baseInputs interface{ Resources() []*resource.Resource }
 
-func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) baseInputs {
+func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) baseInputs {
 	if c.Kind == Sidecar || c.Kind == Ambient {
 		in := sidecarInputs(s, c, u)
 		in.Hosts, in.Secrets = hosts, materials(s, u)
@@ -82,7 +83,7 @@ func gatewaysUsed(s *registry.Snapshot, c Class, u uses) (out []outbound.Gateway
 }
 
 // meshPolicy quotes the object behind the mesh-wide outbound policy.
-func meshPolicy(s *registry.Snapshot) string { return envoy.ConfigOf(resolve.MeshPolicy(s)) }
+func meshPolicy(s *registry.Snapshot) string { return envoy.ObjectRef(resolve.MeshPolicy(s)) }
 
 // listeningPorts gives the ports in use, and those that always are.
 func listeningPorts(u uses, owner func(hosts []string) string) []outbound.Listening {
@@ -147,4 +148,23 @@ func gatewayAt(s *registry.Snapshot, to part.GatewayRef, near registry.ClientLoc
 		g.Identities = append(g.Identities, envoy.TrustsOf(s.Mesh).Account(ref.Namespace, a)...)
 	}
 	return g
+}
+
+// materials are what the hosts of a view need of Secrets, in order. Hosts name them; what is in them is the base's, so
+// that a key that is exchanged is one resource for all hosts that use it.
+func materials(s *registry.Snapshot, u uses) []farend.Material {
+	all := map[registry.CredentialRef]registry.ServedCredential{}
+	for g := range u.secrets {
+		sum := all[g.Ref]
+		all[g.Ref] = registry.ServedCredential{Ref: g.Ref, Pair: sum.Pair || g.Pair, Roots: sum.Roots || g.Roots}
+	}
+	var out []farend.Material
+	for _, ref := range slices.SortedFunc(maps.Keys(all), func(a, b registry.CredentialRef) int {
+		return cmp.Or(cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}) {
+		if c, _ := s.Credential(ref); c != nil {
+			out = append(out, farend.Material{Given: all[ref], Credential: c})
+		}
+	}
+	return out
 }

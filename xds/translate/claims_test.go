@@ -99,7 +99,7 @@ func startListening(t *testing.T, m *hcmv3.HttpConnectionManager, clusters ...*c
 	address = filepath.Join(t.TempDir(), "socket")
 	envoytest.Start(t, &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{Clusters: clusters, Listeners: []*listenerv3.Listener{{
 		Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: address}}},
-		FilterChains: []*listenerv3.FilterChain{envoy.Chain("http", nil, envoy.NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+		FilterChains: []*listenerv3.FilterChain{envoy.FilterChain("http", nil, envoy.NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 	}}}}, address)
 	return address
 }
@@ -162,7 +162,7 @@ func TestEnvoyAppliesRoutesOfClaims(t *testing.T) {
 		t.Fatal(f.Findings)
 	}
 	ends := map[string]httproute.End{
-		"grpc.example":  {Cluster: "app", Filters: envoy.TranslatesWeb()},
+		"grpc.example":  {Cluster: "app", Filters: envoy.GRPCWebConfig()},
 		"plain.example": {Cluster: "app"},
 	}
 	var routes []*routev3.Route

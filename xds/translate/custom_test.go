@@ -177,7 +177,7 @@ func TestEnvoyAcceptsCustom(t *testing.T) {
 					t.Errorf("Envoy refuses it: %v\n%s", err, out)
 				}
 				for _, sameAsked := range []bool{true, false} { // and while two policies change
-					for _, filter := range translate.Abouts() {
+					for _, filter := range translate.AuthorizerInputs() {
 						if r, ok := policies.Get(resource.Extension, filter); ok {
 							placed(t, b, filter, translate.InTransition(r, r, sameAsked))
 						}
@@ -356,11 +356,11 @@ func between(states map[string]*translate.View, filters []string, old, now strin
 		return r
 	}
 	had, next := of(old, 0), of(now, 0)
-	if !translate.AsksNobody(had) && !translate.AsksNobody(next) && of(old, 2).Version != of(now, 2).Version {
+	if !translate.CallsNoAuthorizer(had) && !translate.CallsNoAuthorizer(next) && of(old, 2).Version != of(now, 2).Version {
 		return nil // TestClosedWhileTwoChange has it
 	}
 	judge := old // while what asks changes
-	if translate.AsksNobody(next) {
+	if translate.CallsNoAuthorizer(next) {
 		judge = now
 	}
 	return [][]string{{old, old, judge}, {old, now, judge}, {now, old, judge}, {now, now, judge}}
@@ -394,12 +394,12 @@ func fateBy(t *testing.T, path string, of ...*resource.Resource) string {
 		}},
 	}}}}}
 	var filters []*listenerv3.Filter
-	for _, f := range envoy.AuthorizeConnections() {
+	for _, f := range envoy.AuthorizationConnectionFilters() {
 		if slices.Contains(names, f.Name) {
 			filters = append(filters, f)
 		}
 	}
-	for _, f := range envoy.AuthorizeRequests() {
+	for _, f := range envoy.AuthorizationRequestFilters() {
 		if f.Name == envoy.FilterAuthzRequests && slices.Contains(names, envoy.FilterAuthz) {
 			f.Name = envoy.FilterAuthz // in its place at an egress gateway
 		}

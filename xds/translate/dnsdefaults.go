@@ -15,7 +15,7 @@ func sidecarDNSDefaults(s *registry.Snapshot, outside resolve.OutboundPolicy) na
 	dns := s.Mesh.DNS
 	r := name.Defaults{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep, DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}
 	if dns.Refuses(outside.AllowAny) {
-		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ConfigOf(outside.By)
+		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ObjectRef(outside.By)
 		if dns.Unregistered == mesh.Refuse {
 			r.DecidedBy = meshPolicy(s)
 		}

@@ -55,7 +55,7 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 }
 
 // ingressInputs is what an ingress gateway's base is made from.
-func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.Inline) ingress.Inputs {
+func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) ingress.Inputs {
 	in := ingress.Inputs{
 		Servers: c.ingress(s).Servers(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts,
 		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},

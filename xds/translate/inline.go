@@ -12,11 +12,11 @@ import (
 )
 
 // inline gathers the hosts of a view being made, if its class wants that.
-func (e *edit) inline() envoy.Inline {
+func (e *edit) inline() envoy.InlineHosts {
 	if !e.next.Class.Inline {
 		return nil
 	}
-	out := envoy.Inline{}
+	out := envoy.InlineHosts{}
 	e.sets[resource.VirtualHost].Walk(func(name string, r *resource.Resource) bool {
 		if strings.HasSuffix(name, "/"+envoy.Nobody) { // of a view of tables that need it
 			return true

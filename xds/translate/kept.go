@@ -10,12 +10,12 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 )
 
-// Chosen are some of a snapshot's EgressPolicies, by namespace and name.
-type Chosen map[string]map[string]*egresspolicy.Policy
+// PolicySelection are some of a snapshot's EgressPolicies, by namespace and name.
+type PolicySelection map[string]map[string]*egresspolicy.Policy
 
-// Choose finds them. Those that are not there are left out.
-func Choose(s *registry.Snapshot, policies []config.Key) Chosen {
-	out := Chosen{}
+// SelectPolicies finds them. Those that are not there are left out.
+func SelectPolicies(s *registry.Snapshot, policies []config.Key) PolicySelection {
+	out := PolicySelection{}
 	for _, key := range policies {
 		if out[key.Namespace] == nil {
 			out[key.Namespace] = map[string]*egresspolicy.Policy{}
@@ -34,7 +34,7 @@ func Choose(s *registry.Snapshot, policies []config.Key) Chosen {
 
 // Kept gives those of some policies that proxies of the kind keep, whose view it is: gateways keep all; proxies of one workload those that select it;
 // those of nodes what is for the namespaces of their pods; waypoints what may decide about hosts outside, if they stand before any.
-func (p PolicyClass) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*egresspolicy.Policy) {
+func (p PolicyClass) Kept(s *registry.Snapshot, v *View, chosen PolicySelection) (out []*egresspolicy.Policy) {
 	root := s.Mesh.RootNamespace
 	switch p.Kind {
 	case Gateway:
@@ -57,7 +57,7 @@ func (p PolicyClass) Kept(s *registry.Snapshot, v *View, chosen Chosen) (out []*
 	}
 }
 
-func (c Chosen) namespaces() (out []string) {
+func (c PolicySelection) namespaces() (out []string) {
 	for ns := range c {
 		out = append(out, ns)
 	}
@@ -65,7 +65,7 @@ func (c Chosen) namespaces() (out []string) {
 }
 
 // in are those of namespaces that are so; nil is for all.
-func (c Chosen) in(namespaces []string, so func(*egresspolicy.Policy) bool) (out []*egresspolicy.Policy) {
+func (c PolicySelection) in(namespaces []string, so func(*egresspolicy.Policy) bool) (out []*egresspolicy.Policy) {
 	for _, ns := range namespaces {
 		for _, p := range c[ns] {
 			if p != nil && (so == nil || so(p)) {
@@ -77,7 +77,7 @@ func (c Chosen) in(namespaces []string, so func(*egresspolicy.Policy) bool) (out
 }
 
 // named are those of one namespace that have the names.
-func (c Chosen) named(ns, names string) (out []*egresspolicy.Policy) {
+func (c PolicySelection) named(ns, names string) (out []*egresspolicy.Policy) {
 	if c[ns] == nil || names == "" {
 		return nil
 	}
@@ -89,10 +89,10 @@ func (c Chosen) named(ns, names string) (out []*egresspolicy.Policy) {
 	return out
 }
 
-// HoldsLevel says whether an extension is one of those by which the policies of a namespace are kept, whatever the proxy's kind.
-func HoldsLevel(extension, namespace, root string) bool {
+// IsPolicyLevel says whether an extension is one of those by which the policies of a namespace are kept, whatever the proxy's kind.
+func IsPolicyLevel(extension, namespace, root string) bool {
 	if namespace == root {
-		return extension == envoy.FilterRoot || extension == envoy.FilterRootLed || strings.HasPrefix(extension, LeadsTo(envoy.FilterRoot))
+		return extension == envoy.FilterRoot || extension == envoy.FilterRootLed || strings.HasPrefix(extension, IndexedPrefix(envoy.FilterRoot))
 	}
 	return extension == envoy.FilterOwn || extension == envoy.FilterOwnLed || extension == ownName(namespace)
 }

@@ -38,7 +38,7 @@ func TestNodesAgreeWithSidecars(t *testing.T) {
 }
 
 func disagreeAtNode(e *envoys, w world, x tried) (found disagreement, differ, compared bool) {
-	if x.Port == wire.InboundPort || translate.Unserved(e.snapshot, x.from.Namespace, x.from.Labels) != "" { // that port's listener is another one of a sidecar's
+	if x.Port == wire.InboundPort || translate.UnsupportedPod(e.snapshot, x.from.Namespace, x.from.Labels) != "" { // that port's listener is another one of a sidecar's
 		return found, false, false
 	}
 	if !strings.Contains(x.Host, ".") { // a Service's short name is that of its own namespace's Service to sidecars alone

@@ -39,7 +39,7 @@ spec: {clusterIP: 10.0.0.10, selector: {app: db}, ports: [{name: http, port: 80}
 				t.Fatal(read.Findings)
 			}
 			s := testCase{objects: read.Objects, mesh: settings}.snapshot()
-			if why := translate.Unserved(s, "shop", nil); why != "" {
+			if why := translate.UnsupportedPod(s, "shop", nil); why != "" {
 				t.Errorf("%s to %s: shop's pods are not served: %s", mode, exports, why)
 			}
 			v := translate.NewTranslator().Build(s, translate.Classify(s, translate.Node{ID: "ztunnel~10.0.0.7~a.n~n.svc.cluster.local", Serves: "shop", OwnTables: true}))

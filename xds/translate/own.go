@@ -47,7 +47,7 @@ func (c Class) ofNamespace(namespace string) Class {
 // owned is what a host became in a namespace's tables.
 type owned struct {
 	from  node.Own
-	leads []string // node.Leads of what it was made from
+	leads []string // node.RoutedClusters of what it was made from
 	made  *part.Part
 }
 
@@ -64,14 +64,14 @@ func (e *edit) own(s *registry.Snapshot, t *Translator, namespace, host string) 
 	was, known := t.owned[namespace][host]
 	leads := was.leads
 	if !known || was.from.Theirs != theirs {
-		leads = node.Leads(theirs)
+		leads = node.RoutedClusters(theirs)
 	}
 	for _, cluster := range leads {
 		at := wire.HostOf(cluster)
 		if at == host {
 			continue
 		}
-		if below, _ := e.hosts.Get(at); node.Apart(t.host(s, c, at), below, cluster) {
+		if below, _ := e.hosts.Get(at); node.ClusterDiffers(t.host(s, c, at), below, cluster) {
 			from.Apart = append(from.Apart, cluster)
 		}
 	}
@@ -178,7 +178,7 @@ func ownInputs(s *registry.Snapshot, c Class, u uses) node.OwnInputs {
 }
 
 func noUses() uses {
-	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.GatewayRef]int{}, secrets: map[registry.GivenCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}, pods: map[registry.Ref]int{}}
+	return uses{ports: map[part.PortUse]int{}, ranges: map[part.RangeUse]int{}, gateways: map[part.GatewayRef]int{}, secrets: map[registry.ServedCredential]int{}, fronts: map[part.Front]int{}, leads: map[string]int{}, pods: map[registry.Ref]int{}}
 }
 
 // in is what the hosts of a namespace's tables use of ports.

@@ -136,7 +136,7 @@ func (d podListenerInputs) templates() map[string][]byte {
 func atTunnel(trust envoy.TrustDomains) authzfilter.Inputs {
 	see, asked := atPod(trust), envoy.HeaderInput(":authority")
 	see.Port = func(t authz.Term, values []string) *envoy.Predicate {
-		return envoy.IsLike(asked, t.Expression(values, nil))
+		return envoy.InputMatches(asked, t.Expression(values, nil))
 	}
 	return see
 }

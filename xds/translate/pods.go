@@ -39,10 +39,10 @@ func UpdatePods(v *View, was, pods []ambient.Pod) (*View, []resource.Ref) {
 	return e.commit()
 }
 
-// Unserved says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a namespace share
+// UnsupportedPod says why the proxy of a node cannot do for a pod what its sidecar would; "" where it can. All pods of a namespace share
 // its tables, and nobody looks into requests that come: an object that would close what stays open closes all instead. That
 // a Service has a shorter name in its own namespace makes no difference, since DNS has searched for it.
-func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) string {
+func UnsupportedPod(s *registry.Snapshot, namespace string, labels map[string]string) string {
 	c := Classify(s, Node{ID: "sidecar~~.~", Namespace: namespace, Labels: labels})
 	switch {
 	case c.Scope.Name != "":
@@ -52,6 +52,6 @@ func Unserved(s *registry.Snapshot, namespace string, labels map[string]string) 
 	case s.NeedsSecrets(namespace):
 		return "a DestinationRule of its namespace has its clients show certificates of a Secret or in files, which the proxy of a node has none of"
 	}
-	_, why := resolve.UnservedInbound(s, namespace, labels)
+	_, why := resolve.UnsupportedInbound(s, namespace, labels)
 	return why
 }

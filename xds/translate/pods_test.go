@@ -40,7 +40,7 @@ func TestUnserved(t *testing.T) {
 		"roots in a file":  {"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: r, namespace: shop}\nspec: {host: own.com, trafficPolicy: {tls: {mode: SIMPLE, caCertificates: /s/ca.pem}}}\n", ""},
 	} {
 		s := snapshotOf(t, name, c.text)
-		if got := translate.Unserved(s, "shop", map[string]string{"app": "web"}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := translate.UnsupportedPod(s, "shop", map[string]string{"app": "web"}); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

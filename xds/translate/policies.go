@@ -116,7 +116,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed regist
 	e := newEdit(v)
 	if p.Kind == Waypoint {
 		if changed.Mesh || p.authorizedFrom(changed.Authorization) { // AuthorizationPolicies are in tables and chains
-			e.replace(nil, inboundAuthorization(s, p, waypoint.See(envoy.TrustsOf(s.Mesh))))
+			e.replace(nil, inboundAuthorization(s, p, waypoint.ClientInputs(envoy.TrustsOf(s.Mesh))))
 		}
 		e.setLevels(s, p.Gateway, changed)
 		return e.commit()
@@ -136,7 +136,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed regist
 	if p.Kind != Gateway {
 		if changed.Mesh || len(changed.Policies) > 0 {
 			set := egresspolicy.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
-			e.replace(nil, policyfilter.Self(set, p.Kind == Sidecar, closesUnregistered(s)))
+			e.replace(nil, policyfilter.WorkloadFilters(set, p.Kind == Sidecar, closesUnregistered(s)))
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
 			e.replace(nil, inboundAuthorization(s, p, atPod(envoy.TrustsOf(s.Mesh))))
@@ -156,7 +156,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed regist
 	}
 	for _, ns := range namespaces {
 		if list := s.OwnPolicies(ns); len(list) > 0 {
-			e.replace(nil, []*resource.Resource{policyfilter.Own(ownName(ns), ns, resolve.Govern(list, s.People(ns)), unsettled, trust)})
+			e.replace(nil, []*resource.Resource{policyfilter.NamespaceLevel(ownName(ns), ns, resolve.Govern(list, s.People(ns)), unsettled, trust)})
 		} else {
 			e.remove(resource.Extension, ownName(ns))
 		}
@@ -184,7 +184,7 @@ func policyNames(s *registry.Snapshot) []string {
 }
 
 // policiesKept says which levels anybody has, and whether rules of theirs end.
-func policiesKept(s *registry.Snapshot) (k envoy.Kept) {
+func policiesKept(s *registry.Snapshot) (k envoy.Enforcement) {
 	for _, ns := range s.PolicedNamespaces() {
 		k.Root = k.Root || ns == s.Mesh.RootNamespace
 		k.Own = k.Own || ns != s.Mesh.RootNamespace
@@ -213,7 +213,7 @@ func ownLevels(s *registry.Snapshot, namespaces []string) map[string]*httprbacv3
 	trust, unsettled := envoy.TrustsOf(s.Mesh), s.Policies(s.Mesh.RootNamespace).Unsettles()
 	out := map[string]*httprbacv3.RBAC{}
 	for _, ns := range namespaces {
-		out[ns] = policyfilter.OwnFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
+		out[ns] = policyfilter.NamespaceFilter(ns, resolve.Govern(s.OwnPolicies(ns), s.People(ns)), unsettled, trust)
 	}
 	return out
 }
@@ -252,7 +252,7 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.TrustDomains) {
 		policyfilter.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
 	for name, level := range root.Levels {
-		now = append(now, policyfilter.Root(name, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
+		now = append(now, policyfilter.RootLevel(name, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
 	}
 	var gone []*resource.Resource
 	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })
@@ -273,8 +273,8 @@ func closesUnregistered(s *registry.Snapshot) string {
 	return meshPolicy(s)
 }
 
-// LeadsTo is how the names of what an index leads to begin; "" of what is none.
-func LeadsTo(name string) string {
+// IndexedPrefix is how the names of what an index leads to begin; "" of what is none.
+func IndexedPrefix(name string) string {
 	return map[string]string{envoy.FilterOwn: ownName(""), envoy.FilterOwnLed: ownName(""), envoy.FilterRoot: "root", envoy.FilterRootLed: "root"}[name]
 }
 

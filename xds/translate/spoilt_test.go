@@ -225,7 +225,7 @@ func TestSpoiltObjectsHarmNobody(t *testing.T) {
 				}
 			}
 			if admission.Refused(findings) {
-				if o = admission.Shut(*o, findings); o == nil {
+				if o = admission.ClosedStandIn(*o, findings); o == nil {
 					continue
 				}
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// AsksNobody says whether a resource of Abouts is about nothing, and denies nothing.
-func AsksNobody(r *resource.Resource) bool {
+// CallsNoAuthorizer says whether a resource of Abouts is about nothing, and denies nothing.
+func CallsNoAuthorizer(r *resource.Resource) bool {
 	for _, nothing := range append(nobodyAsked(nil), nobodyAskedOfConnections(nil)...) {
 		if nothing.Name == r.Name && nothing.Version == r.Version {
 			return true
@@ -83,7 +83,7 @@ func unless(asks, denies *cncfmatcherv3.Matcher) *cncfmatcherv3.Matcher {
 	if asks == nil || denies == nil {
 		return denies
 	}
-	return goesOn(asks, denies, envoy.Ruled(wire.NoRule, true))
+	return goesOn(asks, denies, envoy.OnMatchVerdict(wire.NoRule, true))
 }
 
 // goesOn is a matcher that goes on with another one where it would allow. instead is what it does where it would deny; nil for that.
@@ -93,10 +93,10 @@ func goesOn(m, then *cncfmatcherv3.Matcher, instead *envoy.OnMatch) *cncfmatcher
 		action := &rbacv3.Action{}
 		switch {
 		case o.GetMatcher() != nil:
-			o.OnMatch = envoy.Further(goesOn(o.GetMatcher(), then, instead)).OnMatch
+			o.OnMatch = envoy.OnMatchMatcher(goesOn(o.GetMatcher(), then, instead)).OnMatch
 		case o.GetAction().GetTypedConfig().UnmarshalTo(action) != nil:
 		case action.Action == rbacv3.RBAC_ALLOW:
-			o.OnMatch = envoy.Further(then).OnMatch
+			o.OnMatch = envoy.OnMatchMatcher(then).OnMatch
 		case instead != nil:
 			o.OnMatch = instead.OnMatch
 		}

@@ -36,7 +36,7 @@ type uses struct {
 	ports    map[part.PortUse]int
 	ranges   map[part.RangeUse]int
 	gateways map[part.GatewayRef]int
-	secrets  map[registry.GivenCredential]int
+	secrets  map[registry.ServedCredential]int
 	fronts   map[part.Front]int
 	leads    map[string]int
 	pods     map[registry.Ref]int

@@ -77,7 +77,7 @@ func (f *frontLevels) setOwn(s *registry.Snapshot, namespaces []string) (differs
 			differs = differs || had
 			continue
 		}
-		if now := policyfilter.OwnFilter(ns, resolve.Govern(list.About(f.hosts), s.People(ns)), unsettled, trust); !had || !proto.Equal(was, now) {
+		if now := policyfilter.NamespaceFilter(ns, resolve.Govern(list.About(f.hosts), s.People(ns)), unsettled, trust); !had || !proto.Equal(was, now) {
 			f.own[ns], differs = now, true
 		}
 	}

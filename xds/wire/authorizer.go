@@ -1,5 +1,9 @@
 package wire
 
+import (
+	"strings"
+)
+
 // Authorizers begins the names of such clusters.
 const Authorizers = "authorizer|"
 
@@ -14,3 +18,15 @@ const (
 	AuthorizerSpoke  = "ext_authz_denied"
 	AuthorizerFailed = "ext_authz_error"
 )
+
+// TokenDenied begins Envoy's response code details of a request whose token is not good; why follows in braces.
+const TokenDenied = "jwt_authn_access_denied"
+
+// TokenReason says why a token is not good, as records do, by such details; false of others.
+func TokenReason(details string) (string, bool) {
+	why, is := strings.CutPrefix(details, TokenDenied)
+	if !is {
+		return "", false
+	}
+	return "its token is not good: " + strings.ReplaceAll(strings.Trim(why, "{}"), "_", " "), true
+}

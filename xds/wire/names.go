@@ -39,8 +39,8 @@ const (
 	MisdirectedRoute    = "misdirected" // a request over a connection that was opened for another name
 )
 
-// Tells says whether a route's name has a meaning in the log, so that no user's route may have it.
-func Tells(name string) bool {
+// IsReservedRoute says whether a route's name has a meaning in the log, so that no user's route may have it.
+func IsReservedRoute(name string) bool {
 	return strings.HasPrefix(name, ClosedRoute) || slices.Contains([]string{
 		AllowAnyRoute, BlockAllRoute, ClusterRoute, WrongProtocolRoute, ByAddressRoute, MadeUpRoute, LoopRoute, NoRoute, NotExportedRoute, MisdirectedRoute,
 	}, name)

@@ -163,7 +163,7 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 			In: p.nodes.inMesh(o),
 		}
 		if one.In {
-			one.Why = cmp.Or(translate.Unserved(s, o.Namespace, o.Labels), strictProbe(s, o, pod))
+			one.Why = cmp.Or(translate.UnsupportedPod(s, o.Namespace, o.Labels), strictProbe(s, o, pod))
 			if translate.HasOwnTables(s, o.Namespace) {
 				one.Outbound = ambient.OutboundOf(o.Namespace)
 			}

@@ -58,14 +58,14 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 	var d status.Details
 	if s.Beyond(o.Key) {
-		d.Warnings = append(d.Warnings, admission.Beyond(*o))
+		d.Warnings = append(d.Warnings, admission.TooManyNamespaces(*o))
 	}
 	if without := s.WithoutTables(o.Namespace, o.Spec.(*networking.ServiceEntry).ExportTo); len(without) > 0 && len(s.Mesh.NodeAgents) > 0 {
 		d.Warnings = append(d.Warnings, admission.WithoutTables(*o, without, s.Mesh))
 	}
 	for _, svc := range servicesOf(s, o) {
 		if w := svc.Withheld; w != nil {
-			d.Warnings = append(d.Warnings, admission.Withheld(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))
+			d.Warnings = append(d.Warnings, admission.ExportRefused(*o, svc.Host, w.Field, w.Why, s.Mesh.RootNamespace))
 		}
 		switch {
 		case !svc.Exit.IsZero():

@@ -3,8 +3,10 @@ package review
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,4 +60,51 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) count(result string, began time.Time) {
 	h.calls.WithLabelValues(result).Observe(time.Since(began).Seconds())
+}
+
+// Malformed is the result of a call that holds no review.
+const Malformed = "malformed"
+
+// Metric is a histogram of the calls' durations in seconds, with the label "result".
+type Metric struct {
+	Name, Help string
+	Results    []string // all that Answer may give; each is shown from the start, as Malformed is
+}
+
+func (m Metric) register(to prometheus.Registerer) *prometheus.HistogramVec {
+	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: m.Name, Help: m.Help, Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10},
+	}, []string{"result"})
+	calls.WithLabelValues(Malformed)
+	for _, result := range m.Results {
+		calls.WithLabelValues(result)
+	}
+	if to != nil {
+		to.MustRegister(calls)
+	}
+	return calls
+}
+
+// Limits of what the API server passes on, in bytes: a message, and all of an answer
+// (https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response).
+const (
+	maxWarning  = 256
+	maxWarnings = 4096
+)
+
+// Fit cuts warnings to what the API server passes on. Where there is no room for all, the last one says how many are
+// left out, followed by seeing: where to see them, such as "; see FILE".
+func Fit(warnings []string, seeing string) []string {
+	var out []string
+	room := maxWarnings - maxWarning // for the last one
+	for i, w := range warnings {
+		if len(w) > maxWarning {
+			w = strings.ToValidUTF8(w[:maxWarning-3], "") + "..."
+		}
+		if room -= len(w); room < 0 {
+			return append(out, fmt.Sprintf("and %d more warnings%s", len(warnings)-i, seeing))
+		}
+		out = append(out, w)
+	}
+	return out
 }

@@ -69,7 +69,7 @@ func read(f candidate, s *store) reading {
 		findings := admission.Validate(o)
 		r.Findings = append(r.Findings, findings...)
 		if admission.Refused(findings) {
-			r.refused[o.Key] = admission.Shut(o, findings)
+			r.refused[o.Key] = admission.ClosedStandIn(o, findings)
 		}
 	}
 	return r

@@ -3,7 +3,9 @@ package dir
 import (
 	"errors"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/source/feed"
 )
 
 // unreadable notes that a path cannot be looked at. What is known of it stays, and is read again once it can be.
@@ -30,3 +32,13 @@ func (s *store) rootIsGone(err error) {
 }
 
 func (s *store) rootIsBack() { s.notes.Set(s.root, nil) }
+
+// sayKept tells the reader of an error that nothing is lost meanwhile.
+func sayKept(findings []admission.Finding, kept map[config.Key]bool) []admission.Finding {
+	for i, f := range findings {
+		if f.Severity == admission.Error && f.Key == (config.Key{}) && len(kept) > 0 {
+			findings[i].Fix += "; until then the last good version of the file's objects is used"
+		}
+	}
+	return feed.MarkKept(findings, func(f admission.Finding) bool { return kept[f.Key] })
+}

@@ -10,8 +10,8 @@ import (
 // KeptFix is what is added to what a finding tells its reader to do, when the object's last good version stays.
 const KeptFix = "; until then its last good version is used"
 
-// SayKept adds KeptFix to the errors about the objects that are kept, in place.
-func SayKept(findings []admission.Finding, kept func(admission.Finding) bool) []admission.Finding {
+// MarkKept adds KeptFix to the errors about the objects that are kept, in place.
+func MarkKept(findings []admission.Finding, kept func(admission.Finding) bool) []admission.Finding {
 	for i, f := range findings {
 		if f.Severity == admission.Error && kept(f) {
 			findings[i].Fix += KeptFix

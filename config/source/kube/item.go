@@ -156,7 +156,7 @@ func (v *version) take(o config.Object) {
 	findings := admission.Validate(o)
 	v.findings = append(v.findings, findings...)
 	if admission.Refused(findings) {
-		v.shut = admission.Shut(o, findings)
+		v.shut = admission.ClosedStandIn(o, findings)
 		return
 	}
 	v.object = &o

@@ -129,7 +129,7 @@ func (s *store) set(k kind, v version) {
 		return
 	}
 	if now.lastGood() {
-		v.findings = feed.SayKept(v.findings, func(admission.Finding) bool { return now.refused })
+		v.findings = feed.MarkKept(v.findings, func(admission.Finding) bool { return now.refused })
 	}
 	s.notes.Set(v.key, v.findings)
 	s.objects[k.Kind][v.key] = now

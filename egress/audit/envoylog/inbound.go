@@ -28,3 +28,30 @@ func meant(sni string) string {
 	parts := strings.SplitN(sni, "_.", 4)
 	return strings.TrimPrefix(parts[len(parts)-1], ".")
 }
+
+// comesIn says whether it is of what came into the mesh by an ingress gateway.
+func (r *entry) comesIn() bool {
+	switch r.place {
+	case wire.IngressHTTP, wire.IngressTLS, wire.IngressTCP, wire.IngressUDP:
+		return true
+	default:
+		return false
+	}
+}
+
+// judgeIngress says what of a verdict is otherwise about what comes in: which object leads it on, and that nobody's name is no
+// registration that is missing.
+func (r *entry) judgeIngress(policy string) {
+	r.Direction, r.Path = record.Inbound, record.PathMesh
+	switch {
+	case r.Verdict == record.Allowed:
+		r.Reason = "a route of the ingress gateway"
+		if by := record.ParseObject(policy); by != (record.Object{}) {
+			r.DecidedBy = by
+		}
+	case r.Route == wire.MisdirectedRoute:
+		r.Reason = "the connection was opened for another name"
+	case r.DecidedBy == (record.Object{}) && r.Reason != "":
+		r.Reason = "nobody has the name at this ingress gateway"
+	}
+}

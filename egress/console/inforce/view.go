@@ -51,7 +51,7 @@ func (v *view) follow(ctx context.Context, over func() bool) {
 		v.fail(err)
 		return
 	}
-	v.registry = registry.NewUnread(&settings)
+	v.registry = registry.NewWithoutSecrets(&settings)
 	ctx, end := context.WithCancel(ctx)
 	batches, ended := make(chan []config.Change), make(chan error, 1)
 	var running sync.WaitGroup

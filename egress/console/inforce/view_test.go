@@ -22,7 +22,7 @@ func readView(t *testing.T) *view {
 	settings := mesh.Default()
 	v := newView(Options{Access: &rest.Config{Host: "https://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)})
 	v.source = kube.NewDeciding(&rest.Config{Host: "https://127.0.0.1:1"}, kube.Options{})
-	v.registry = registry.NewUnread(&settings)
+	v.registry = registry.NewWithoutSecrets(&settings)
 	v.apply(t.Context(), changesOf(t, "a"))
 	return v
 }

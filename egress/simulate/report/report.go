@@ -4,8 +4,10 @@
 package report
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -169,3 +171,9 @@ func count[T int | uint64](n T, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
+
+//go:embed page.html
+var source string
+
+// page is one document without scripts, and loads nothing.
+var page = template.Must(template.New("page").Parse(source))

@@ -25,15 +25,15 @@ func askedTree(set authz.Set, see Inputs, why string, as func(*authz.Rule) *auth
 	for _, p := range set.Deciding(authz.Custom) {
 		for i := range p.Rules {
 			r := as(&p.Rules[i])
-			by := envoy.Ruled(nameAsked(p, r, why), false)
+			by := envoy.OnMatchVerdict(nameAsked(p, r, why), false)
 			asked := see.rule(r, authz.Custom)
 			if len(asked) == 0 {
-				return envoy.Further(envoy.InOrder(lines, by))
+				return envoy.OnMatchMatcher(envoy.MatchList(lines, by))
 			}
-			lines = append(lines, envoy.If(envoy.All(asked...), by))
+			lines = append(lines, envoy.MatchCase(envoy.AllOf(asked...), by))
 		}
 	}
-	return envoy.Further(envoy.InOrder(lines, envoy.Ruled(wire.NoRule, true)))
+	return envoy.OnMatchMatcher(envoy.MatchList(lines, envoy.OnMatchVerdict(wire.NoRule, true)))
 }
 
 // nameAsked names a rule by which an authorizer is asked, or, with why, by which something is denied since none can be.

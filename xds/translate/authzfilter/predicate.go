@@ -25,12 +25,12 @@ func (s Inputs) alternatives(list [][]authz.Term, action authz.Action) *envoy.Pr
 		if len(asked) == 0 {
 			return nil
 		}
-		out = append(out, envoy.All(asked...))
+		out = append(out, envoy.AllOf(asked...))
 	}
 	if len(out) == 0 {
 		return nil
 	}
-	return envoy.Any(out...)
+	return envoy.AnyOf(out...)
 }
 
 func (s Inputs) terms(list []authz.Term, action authz.Action) (out []*envoy.Predicate) {
@@ -52,9 +52,9 @@ func (s Inputs) term(t authz.Term, action authz.Action) (out []*envoy.Predicate)
 	if t.Attribute != authz.Path || len(out) == 0 {
 		return out
 	}
-	abnormal := envoy.IsLike(envoy.HeaderInput(":path"), authz.Abnormal)
+	abnormal := envoy.InputMatches(envoy.HeaderInput(":path"), authz.Abnormal)
 	if action != authz.Allow {
-		return []*envoy.Predicate{envoy.Any(abnormal, envoy.All(out...))}
+		return []*envoy.Predicate{envoy.AnyOf(abnormal, envoy.AllOf(out...))}
 	}
 	return append([]*envoy.Predicate{envoy.Not(abnormal)}, out...)
 }
@@ -69,23 +69,23 @@ func (s Inputs) values(t authz.Term, values []string, ranges []netip.Prefix) *en
 	expression := t.Expression(values, s.Domains)
 	switch t.Attribute {
 	case authz.SourceIP:
-		return envoy.InRanges(s.From, ranges)
+		return envoy.InputInRanges(s.From, ranges)
 	case authz.RemoteIP:
-		return envoy.InRanges(s.Remote, ranges)
+		return envoy.InputInRanges(s.Remote, ranges)
 	case authz.Port:
 		return s.Port(t, values)
 	case authz.SNI:
 		return s.SNI(expression)
 	case authz.Host:
-		return envoy.IsLike(envoy.HeaderInput(":authority"), expression)
+		return envoy.InputMatches(envoy.HeaderInput(":authority"), expression)
 	case authz.Method:
-		return envoy.IsLike(envoy.HeaderInput(":method"), expression)
+		return envoy.InputMatches(envoy.HeaderInput(":method"), expression)
 	case authz.Path:
-		return envoy.IsLike(envoy.HeaderInput(":path"), expression)
+		return envoy.InputMatches(envoy.HeaderInput(":path"), expression)
 	case authz.Header:
-		return envoy.IsLike(envoy.HeaderInput(t.Header), expression)
+		return envoy.InputMatches(envoy.HeaderInput(t.Header), expression)
 	default:
-		return envoy.IsLike(s.Client, expression)
+		return envoy.InputMatches(s.Client, expression)
 	}
 }
 
@@ -93,7 +93,7 @@ func (s Inputs) values(t authz.Term, values []string, ranges []netip.Prefix) *en
 func subjects(values []string) *envoy.Predicate {
 	var any []*envoy.Predicate
 	for _, s := range authz.Subjects(values) {
-		any = append(any, envoy.All(envoy.ClaimIsLike([]string{"iss"}, s.Issuer), envoy.ClaimIsLike([]string{"sub"}, s.Subject)))
+		any = append(any, envoy.AllOf(envoy.ClaimIsLike([]string{"iss"}, s.Issuer), envoy.ClaimIsLike([]string{"sub"}, s.Subject)))
 	}
-	return envoy.Any(any...)
+	return envoy.AnyOf(any...)
 }

@@ -43,20 +43,20 @@ func tree(set authz.Set, see Inputs, as func(*authz.Rule, authz.Action) *authz.R
 				by := ruling(authz.Ruling{Allows: action == authz.Allow, Policy: p, Rule: r})
 				asked := see.rule(r, action)
 				if len(asked) == 0 {
-					return envoy.Further(envoy.InOrder(lines, by))
+					return envoy.OnMatchMatcher(envoy.MatchList(lines, by))
 				}
-				lines = append(lines, envoy.If(envoy.All(asked...), by))
+				lines = append(lines, envoy.MatchCase(envoy.AllOf(asked...), by))
 			}
 		}
 	}
-	otherwise := envoy.Ruled(wire.NoRule, true)
+	otherwise := envoy.OnMatchVerdict(wire.NoRule, true)
 	if allowing := set.Deciding(authz.Allow); len(allowing) > 0 {
 		otherwise = ruling(authz.Ruling{Policy: allowing[0]})
 	}
-	return envoy.Further(envoy.InOrder(lines, otherwise))
+	return envoy.OnMatchMatcher(envoy.MatchList(lines, otherwise))
 }
 
-func ruling(r authz.Ruling) *envoy.OnMatch { return envoy.Ruled(Name(r), r.Allows) }
+func ruling(r authz.Ruling) *envoy.OnMatch { return envoy.OnMatchVerdict(Name(r), r.Allows) }
 
 // Name is a ruling as proxies tell of it.
 func Name(r authz.Ruling) string {

@@ -33,13 +33,13 @@ type Inputs struct {
 	Trust       envoy.TrustDomains
 	Policy      string
 	IPv6        bool
-	Hosts       envoy.Inline
+	Hosts       envoy.InlineHosts
 	OnDemand    bool
 	Ends        bool // its agent takes note of requests that are under way
 	DNSDefaults name.Defaults
 	Secrets     []farend.Material
 	Policies    []string // resources that an index of policies leads to, by name
-	Kept        envoy.Kept
+	Kept        envoy.Enforcement
 }
 
 // base is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -50,8 +50,8 @@ func base(in Inputs) []*resource.Resource {
 		front, tls, tcp = wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP
 	}
 	l := exitListener(in, front)
-	hosts := envoy.Table(wire.ExitRoute, refuseAll(in.Policy), in.Hosts, false)
-	envoy.Keep(hosts, in.Kept)
+	hosts := envoy.RouteTable(wire.ExitRoute, refuseAll(in.Policy), in.Hosts, false)
+	envoy.EnableEnforcement(hosts, in.Kept)
 	if !in.Verified {
 		forProxyOnly(hosts)
 	}
@@ -60,7 +60,7 @@ func base(in Inputs) []*resource.Resource {
 		envoy.Seal(resource.Listener, l.Name, l),
 		envoy.Seal(resource.Route, wire.ExitRoute, hosts),
 	}
-	out = append(out, envoy.FirstRow(wire.ExitRoute, in.Hosts)...)
+	out = append(out, envoy.PlaceholderRow(wire.ExitRoute, in.Hosts)...)
 	if in.Verified {
 		out = append(out, tunnelsBase(in.OnDemand)...)
 	} else {
@@ -74,7 +74,7 @@ func base(in Inputs) []*resource.Resource {
 		if i.tls {
 			log = tls
 		}
-		out = append(out, envoy.SealCluster(envoy.Internal(i.name())), envoy.Seal(resource.Listener, i.name(), i.listener(log, in.OnDemand)))
+		out = append(out, envoy.SealCluster(envoy.InternalCluster(i.name())), envoy.Seal(resource.Listener, i.name(), i.listener(log, in.OnDemand)))
 	}
 	return out
 }
@@ -88,9 +88,9 @@ func forProxyOnly(r *routev3.RouteConfiguration) {
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
 func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 	m := envoy.HCM{Stat: "egress", Route: wire.ExitRoute, Log: log, Connect: true, Exit: true, Gateway: in.Verified, OnDemand: in.OnDemand, Ends: in.Ends}
-	front := envoy.Chain("egress", nil, m.Filter())
+	front := envoy.FilterChain("egress", nil, m.Filter())
 	if !in.Verified {
-		return envoy.SpeakWithin(&listenerv3.Listener{
+		return envoy.WithFirstByteTimeout(&listenerv3.Listener{
 			Name:             "forward-proxy",
 			Address:          envoy.TCPAddress(in.Forward.Addr().String(), uint32(in.Forward.Port())),
 			ListenerFilters:  []*listenerv3.ListenerFilter{envoy.InspectHTTP()},
@@ -98,10 +98,10 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 			TrafficDirection: corev3.TrafficDirection_OUTBOUND,
 		})
 	}
-	front.Filters = append([]*listenerv3.Filter{oneName(), envoy.KnowClient()}, front.Filters...)
+	front.Filters = append([]*listenerv3.Filter{oneName(), envoy.ClientFilter()}, front.Filters...)
 	front.TransportSocket = envoy.MeshServerTLS(in.Trust, "h2", envoy.HTTP11)
-	envoy.HandshakeWithin(front)
-	return envoy.At(&listenerv3.Listener{
+	envoy.WithHandshakeTimeout(front)
+	return envoy.BindAll(&listenerv3.Listener{
 		Name: "0.0.0.0_" + wire.RouteName(in.Listen),
 		// what a connection is for it says in its ClientHello
 		ListenerFilters:        []*listenerv3.ListenerFilter{envoy.InspectTLS()},
@@ -115,9 +115,9 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 func refuseAll(policy string) *routev3.VirtualHost {
 	revision := envoy.UnregisteredRevision(policy, false)
 	return &routev3.VirtualHost{Name: wire.BlockAllRoute, Domains: []string{"*"}, Routes: []*routev3.Route{
-		envoy.Nothing(wire.BlockAllRoute, policy, revision).Row(envoy.AsksAbout("")),
-		envoy.WithState(envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision), envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.NotShared)),
-		envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.AnyRequest(), 403, farend.NotRegistered, envoy.DecidedBy(policy)), revision),
+		envoy.ClosedAnswer(wire.BlockAllRoute, policy, revision).Row(envoy.MatchQuestion("")),
+		envoy.WithState(envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.MatchAnyTunnel(), 403, farend.NotRegistered, envoy.DecidedByMetadata(policy)), revision), envoy.State(wire.StateSpoken, envoy.KindTCP, envoy.NotShared)),
+		envoy.WithRevision(envoy.Refuse(wire.BlockAllRoute, envoy.MatchAnyRequest(), 403, farend.NotRegistered, envoy.DecidedByMetadata(policy)), revision),
 	}}
 }
 
@@ -143,21 +143,21 @@ func (i innerListener) name() string {
 // first, and the name is the one that was asked for.
 func (i innerListener) listener(log wire.Place, onDemand bool) *listenerv3.Listener {
 	out := envoy.TCPProxy{Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, OnDemand: onDemand, Begins: log == wire.ForwardTLS || log == wire.ForwardTCP}
-	where := []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.NotShared))}
+	where := []*listenerv3.Filter{envoy.SetFilterState(envoy.State(wire.StateTCPCluster, "%FILTER_STATE("+wire.StateCluster+":PLAIN)%", envoy.NotShared))}
 	if i.wildcard {
-		where, out.Tags = envoy.LookUp(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
+		where, out.Tags = envoy.ResolveFilters(), map[string]string{wire.TagRules: envoy.TagFormats[wire.TagRules]}
 		out.Begins = out.Begins || i.tls && log == wire.GatewayTLS // a tunnel may lead here
 	}
 	where = append(where, out.Filter())
 	if !i.tls {
-		return envoy.InternalListener(i.name(), nil, envoy.Chain("tcp", nil, where...))
+		return envoy.InternalListener(i.name(), nil, envoy.FilterChain("tcp", nil, where...))
 	}
 	filters := append([]*listenerv3.Filter{sameName(i.wildcard)}, where...)
-	l := envoy.InternalListener(i.name(), []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(), filters...))
-	l.DefaultFilterChain = envoy.Chain("not-tls", nil, envoy.TCPProxy{
+	l := envoy.InternalListener(i.name(), []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.FilterChain("tls", envoy.MatchTLS(), filters...))
+	l.DefaultFilterChain = envoy.FilterChain("not-tls", nil, envoy.TCPProxy{
 		Stat: i.name(), Cluster: wire.BlackHoleCluster, Log: log, Tags: map[string]string{wire.TagPolicy: "%FILTER_STATE(" + wire.StateConfig + ":PLAIN)%"},
 	}.Filter())
-	return envoy.SpeakWithin(l)
+	return envoy.WithFirstByteTimeout(l)
 }
 
 // sameName closes connections whose SNI is not the host of the CONNECT that they are in, which may be in upper case:

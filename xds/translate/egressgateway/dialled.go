@@ -26,14 +26,14 @@ func (r exitRow) dialledName() string {
 func (r exitRow) dialledCluster() *resource.Resource {
 	c := envoy.OriginalDestination(r.dialledName(), wire.RoleExternal)
 	c.ConnectTimeout = durationpb.New(r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect))
-	c.Metadata = farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
+	c.Metadata = farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ObjectRef(r.Service.SourceOf(r.Port))), r.Service, r.Port)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	return envoy.Seal(r.at.clusterType(), c.Name, c)
 }
 
 // dialledThere matches clients that dialled an address in a range.
 func dialledThere(p netip.Prefix, port uint32) []*routev3.HeaderMatcher {
-	return []*routev3.HeaderMatcher{{Name: wire.HeaderDialled, HeaderMatchSpecifier: envoy.Matches(dialledRegex(p, port))}}
+	return []*routev3.HeaderMatcher{{Name: wire.HeaderDialled, HeaderMatchSpecifier: envoy.HeaderMatches(dialledRegex(p, port))}}
 }
 
 // dialledRegex is an expression (RE2) for the addresses of a range, with the port; of IPv6 for single ones only.

@@ -55,7 +55,7 @@ func countHops(routes []*routev3.Route) []*routev3.Route {
 	if !marked {
 		return routes // nothing but tunnels goes there
 	}
-	match := envoy.AnyRequest()
+	match := envoy.MatchAnyRequest()
 	match.Headers = []*routev3.HeaderMatcher{{Name: headerHops, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: tooMany}},
 	}}}

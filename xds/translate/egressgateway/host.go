@@ -55,7 +55,7 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 	authority := wire.HostPort(host, port.Number)
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.ExitRoute, authority), Domains: []string{authority}}
 	if !port.Own[0].Service.Wildcard() {
-		envoy.OfHost(vh, host)
+		envoy.NoteRowHost(vh, host)
 	}
 	if port.Number == 80 { // requests there name no port, whatever the port was registered with
 		vh.Domains = append(vh.Domains, host)
@@ -122,7 +122,7 @@ func (r exitRow) routes() []*routev3.Route {
 	}
 	if r.Service.Unregistered {
 		for _, row := range out {
-			envoy.AskLetOut(row)
+			envoy.RequireUnregisteredRule(row)
 		}
 	}
 	if _, closed := r.Closed(); !closed && r.anyMayComeBack(routes) {
@@ -136,7 +136,7 @@ func (r exitRow) answers(routes []resolve.Route) (out []*routev3.Route) {
 	if !r.at.Verified {
 		return r.answersOfForward(routes)
 	}
-	denied := envoy.Nothing(wire.NotExportedRoute, envoy.ConfigOf(r.Service.SourceOf(r.Port)), r.Service.RevisionOf(r.Port)).Row(envoy.AsksAbout(""))
+	denied := envoy.ClosedAnswer(wire.NotExportedRoute, envoy.ObjectRef(r.Service.SourceOf(r.Port)), r.Service.RevisionOf(r.Port)).Row(envoy.MatchQuestion(""))
 	if r.Audience != nil && len(r.Audience) == 0 {
 		return append(out, denied)
 	}
@@ -188,7 +188,7 @@ func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
 	if all := goesOn(first) && first.For == resolve.Connections && first.L4 == nil && !first.Dialled.IsValid(); all || !slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && goesOn(x) }) {
 		return nil
 	}
-	row := envoy.Answer{Route: "default", Cluster: r.name(), Revision: r.Service.RevisionOf(r.Port)}.Row(envoy.AsksAbout(envoy.KindHTTP))
+	row := envoy.Answer{Route: "default", Cluster: r.name(), Revision: r.Service.RevisionOf(r.Port)}.Row(envoy.MatchQuestion(envoy.KindHTTP))
 	if r.Audience != nil && r.at.Verified {
 		row.Match.FilterState = append(row.Match.FilterState, cameFrom(r.Audience, r.at.Trust))
 	}
@@ -197,26 +197,26 @@ func (r exitRow) upgraded(routes []resolve.Route) *routev3.Route {
 
 // answer renders a route of connections.
 func (r exitRow) answer(route *resolve.Route) *routev3.Route {
-	by, match := envoy.ConfigOf(route.By), envoy.AsksAbout("")
+	by, match := envoy.ObjectRef(route.By), envoy.MatchQuestion("")
 	if route.For == resolve.TLSConnections {
-		match = envoy.AsksAbout(envoy.KindTLS)
+		match = envoy.MatchQuestion(envoy.KindTLS)
 	}
 	switch {
 	case route.Action == resolve.Close:
 		return farend.ClosedAnswer(*route.Closed)
 	case route.Action == resolve.WrongProtocol:
-		return envoy.Nothing(wire.WrongProtocolRoute, by, route.Revision).Row(match)
+		return envoy.ClosedAnswer(wire.WrongProtocolRoute, by, route.Revision).Row(match)
 	case route.Action == resolve.Unrouted:
 		return farend.NoRouteAnswer(route.By, route.Revision).Row(match)
 	case route.Action == resolve.WrongAddress:
-		return envoy.Nothing(wire.BlockAllRoute, by, route.Revision).Row(match)
+		return envoy.ClosedAnswer(wire.BlockAllRoute, by, route.Revision).Row(match)
 	case route.Dialled.IsValid():
 		row := envoy.Answer{Route: "default", Cluster: r.dialledName(), Revision: route.Revision}.Row(match)
 		row.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
 		return row
 	case r.Service.Wildcard():
 		inner := innerListener{tls: r.Port.Protocol == registry.TLS, wildcard: true}
-		return farend.InPatterns(inner.name(), r.name(), r.Service, r.Port).Row(match)
+		return farend.WildcardAnswer(inner.name(), r.name(), r.Service, r.Port).Row(match)
 	default:
 		return envoy.Answer{Route: "default", Cluster: r.name(), Revision: route.Revision}.Row(match)
 	}
@@ -229,15 +229,15 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	case route.Action == resolve.Close:
 		return farend.ClosedTunnels(*route.Closed)
 	case route.Action == resolve.WrongProtocol && first:
-		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", envoy.DecidedBy(envoy.ConfigOf(route.By)))
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.MatchAnyTunnel(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as plain HTTP: send it requests, not CONNECT\n", envoy.DecidedByMetadata(envoy.ObjectRef(route.By)))
 	case route.Action == resolve.WrongProtocol:
 		return nil
 	case route.Action == resolve.Unrouted:
-		return farend.NoRoute(route.By, route.Revision, envoy.AnyTunnel())
+		return farend.NoRoute(route.By, route.Revision, envoy.MatchAnyTunnel())
 	case route.Action == resolve.WrongAddress:
-		return envoy.Refuse(wire.BlockAllRoute, envoy.AnyTunnel(), 403,
+		return envoy.Refuse(wire.BlockAllRoute, envoy.MatchAnyTunnel(), 403,
 			"sallyport: the address that was dialled for %REQ(:AUTHORITY)% is none that the gateway connects to: spec.addresses has to name it, and it has to be public or allowed\n",
-			envoy.DecidedBy(envoy.ConfigOf(route.By)))
+			envoy.DecidedByMetadata(envoy.ObjectRef(route.By)))
 	case route.Dialled.IsValid():
 		t := tunnelRoute(r.Service, r.Port, r.dialledName(), envoy.State(wire.StateOriginalDst, "%REQ("+wire.HeaderDialled+")%", envoy.SharedOnce))
 		t.Match.Headers = dialledThere(route.Dialled, r.Port.Number)
@@ -259,25 +259,25 @@ func (r exitRow) request(rule *resolve.Route) *routev3.Route {
 		}
 		return closed
 	case resolve.Unrouted:
-		return farend.NoRoute(rule.By, rule.Revision, envoy.AnyRequest())
+		return farend.NoRoute(rule.By, rule.Revision, envoy.MatchAnyRequest())
 	case resolve.WrongProtocol:
-		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", envoy.DecidedBy(envoy.ConfigOf(rule.By)))
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.MatchAnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(r.Port.Protocol)+": plain HTTP does not go there\n", envoy.DecidedByMetadata(envoy.ObjectRef(rule.By)))
 	}
 	if rule.HTTP != nil {
 		return r.userRequest(rule)
 	}
-	action := farend.Hashed(envoy.Retried(r.name()), r.Rule.TrafficFor(r.Port.Number))
+	action := farend.WithHashPolicy(envoy.ToClusterRetried(r.name()), r.Rule.TrafficFor(r.Port.Number))
 	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {
 		// "external.com:443" is for the table; the server knows itself as "external.com"
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: r.Service.Host}
 	}
-	return r.noted(envoy.EnableFilters(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), r.Service, r.Port.TargetPort), farend.Translations(r.Port)...))
+	return r.noted(envoy.EnableFilters(farend.ConnectByName(envoy.Route("default", envoy.MatchAnyRequest(), action), r.Service, r.Port.TargetPort), farend.ProtocolTranslations(r.Port)...))
 }
 
 // noted names the object in the route where some are refused there: a cluster that says it may not be there yet.
 func (r exitRow) noted(route *routev3.Route) *routev3.Route {
 	if r.at.Verified && r.Audience != nil {
-		route.Metadata = envoy.DecidedBy(envoy.ConfigOf(r.Service.SourceOf(r.Port)))
+		route.Metadata = envoy.DecidedByMetadata(envoy.ObjectRef(r.Service.SourceOf(r.Port)))
 	}
 	return route
 }
@@ -295,17 +295,17 @@ func tunnelRoute(svc *registry.Service, port registry.Port, cluster string, more
 	inner := innerListener{tls: port.Protocol == registry.TLS, wildcard: svc.Wildcard()}
 	if inner.tls {
 		values[len(values)-1] = envoy.State(wire.StateSpoken, envoy.KindTLS, envoy.NotShared)
-		values = append(values, envoy.State(wire.StateConfig, envoy.ConfigOf(svc.SourceOf(port)), envoy.SharedOnce))
+		values = append(values, envoy.State(wire.StateConfig, envoy.ObjectRef(svc.SourceOf(port)), envoy.SharedOnce))
 	}
 	if svc.Wildcard() {
 		values = append(values, envoy.State(wire.StatePort, wire.RouteName(port.TargetPort), envoy.SharedOnce))
 	}
-	return envoy.WithState(envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(inner.name())), append(values, more...)...)
+	return envoy.WithState(envoy.Route("default", envoy.MatchAnyTunnel(), envoy.TerminateConnect(inner.name())), append(values, more...)...)
 }
 
 // allOfConnection says of a CONNECT that it is all of its client's connection from here on, and where that is: by HTTP/2 it shares it.
 func allOfConnection() *statev3.FilterStateValue {
-	return envoy.Computed(wire.StateTunnel, "request.protocol == 'HTTP/2' ? '' : destination.address + ' '", envoy.SharedOnce)
+	return envoy.ComputedState(wire.StateTunnel, "request.protocol == 'HTTP/2' ? '' : destination.address + ' '", envoy.SharedOnce)
 }
 
 // name is the name of the row's cluster. The first has the name that users know, the others have their namespace for a subset
@@ -322,7 +322,7 @@ func (r exitRow) clusters() []*resource.Resource {
 	if _, closed := r.Closed(); closed {
 		return nil
 	}
-	md := farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(r.Service.SourceOf(r.Port))), r.Service, r.Port)
+	md := farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ObjectRef(r.Service.SourceOf(r.Port))), r.Service, r.Port)
 	to := farend.Options{TLS: r.TLS, Given: r.Restrictions.Given[r.Port.Number], Connect: r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect), Traffic: r.Rule.TrafficFor(r.Port.Number), Near: r.at.Near}
 	out := farend.Cluster(r.at.clusterType(), r.name(), asOutside(r.Service, r.Restrictions), r.Port, to, md)
 	if r.Dials() {

@@ -35,29 +35,29 @@ func tunnelChain(trust envoy.TrustDomains, alpn string) *listenerv3.FilterChain 
 		envoy.State(wire.StatePeer, "%DOWNSTREAM_PEER_URI_SAN%", envoy.SharedOnce),
 		envoy.State(wire.StateSource, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%", envoy.SharedOnce),
 		envoy.State(wire.StateFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", envoy.SharedOnce),
-		envoy.Computed(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.SharedOnce),
-		envoy.Computed(wire.StateSubset, subset+".split('~')[0]", envoy.SharedOnce),
-		envoy.Computed(wire.StateDialled, subset+".split('~')[1]", envoy.SharedOnce),
-		envoy.Computed(wire.StateTunnel, "destination.address + ' ' + "+subset, envoy.SharedOnce),
+		envoy.ComputedState(wire.StateAuthority, sni+".replace('outbound_.' + "+port+" + '_.' + "+subset+" + '_.', '') + ':' + "+port, envoy.SharedOnce),
+		envoy.ComputedState(wire.StateSubset, subset+".split('~')[0]", envoy.SharedOnce),
+		envoy.ComputedState(wire.StateDialled, subset+".split('~')[1]", envoy.SharedOnce),
+		envoy.ComputedState(wire.StateTunnel, "destination.address + ' ' + "+subset, envoy.SharedOnce),
 	}})
-	c := envoy.Chain(alpn, &listenerv3.FilterChainMatch{ApplicationProtocols: []string{alpn}},
+	c := envoy.FilterChain(alpn, &listenerv3.FilterChainMatch{ApplicationProtocols: []string{alpn}},
 		know, envoy.TCPProxy{Stat: alpn, Cluster: tunnelsOf(alpn), AfterHello: true}.Filter())
 	c.TransportSocket = envoy.MeshServerTLS(trust, alpn)
-	return envoy.HandshakeWithin(c)
+	return envoy.WithHandshakeTimeout(c)
 }
 
 // tunnelsBase is what is behind: the internal listeners that ask.
 func tunnelsBase(onDemand bool) []*resource.Resource {
 	out := answersBase(envoy.AskedOfGateway)
 	for _, l := range []*listenerv3.Listener{tunnelsTLSListener(onDemand), tunnelsTCPListener(onDemand)} {
-		out = append(out, envoy.SealCluster(envoy.Internal(l.Name)), envoy.Seal(resource.Listener, l.Name, l))
+		out = append(out, envoy.SealCluster(envoy.InternalCluster(l.Name)), envoy.Seal(resource.Listener, l.Name, l))
 	}
 	return out
 }
 
 // answersBase is where an exit's table answers questions.
-func answersBase(asked envoy.Asked) []*resource.Resource {
-	return []*resource.Resource{envoy.SealCluster(envoy.AskCluster(wire.ExitDecide)), envoy.Seal(resource.Listener, wire.ExitDecide, envoy.TableListener(wire.ExitDecide, wire.ExitRoute, asked))}
+func answersBase(asked envoy.TableOwner) []*resource.Resource {
+	return []*resource.Resource{envoy.SealCluster(envoy.QuestionCluster(wire.ExitDecide)), envoy.Seal(resource.Listener, wire.ExitDecide, envoy.TableListener(wire.ExitDecide, wire.ExitRoute, asked))}
 }
 
 // askAbout asks about a tunnel. What it is for, and who the client is, came with it.
@@ -70,12 +70,12 @@ func askAbout(kind string) *listenerv3.Filter {
 
 // gatewayTags are those of a tunnel that was asked about.
 func gatewayTags() map[string]string {
-	return envoy.AskedTags(envoy.TagFormats[wire.TagAuthority])
+	return envoy.QuestionTags(envoy.TagFormats[wire.TagAuthority])
 }
 
 // tunnelsTCPListener passes on what nobody looks at: the server may speak first.
 func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
-	return envoy.InternalListener(tunnelsTCP, nil, envoy.Chain("tcp", nil,
+	return envoy.InternalListener(tunnelsTCP, nil, envoy.FilterChain("tcp", nil,
 		askAbout(envoy.KindTCP),
 		envoy.RouteByAnswer(envoy.State(wire.StateOriginalDst, "%FILTER_STATE("+wire.StateDialled+":PLAIN)%", envoy.NotShared)),
 		envoy.TCPProxy{Stat: tunnelsTCP, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTCP, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
@@ -85,17 +85,17 @@ func tunnelsTCPListener(onDemand bool) *listenerv3.Listener {
 // behind it, when their name was checked there.
 func tunnelsTLSListener(onDemand bool) *listenerv3.Listener {
 	along := func(key string) *statev3.FilterStateValue {
-		return envoy.Computed(key, envoy.SaidIn(envoy.SayThere)+" + string(filter_state['"+key+"'])", envoy.SharedOnce)
+		return envoy.ComputedState(key, envoy.AnswerExpression(envoy.SayThere)+" + string(filter_state['"+key+"'])", envoy.SharedOnce)
 	}
-	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", envoy.TLSSpoken(),
+	l := envoy.InternalListener(tunnelsTLS, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.FilterChain("tls", envoy.MatchTLS(),
 		askAbout(envoy.KindTLS),
 		sameNameHere(),
-		envoy.RouteByAnswer(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.SharedOnce), envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.SharedOnce), envoy.RulesAlong()),
+		envoy.RouteByAnswer(along(wire.StateAuthority), along(wire.StatePeer), along(wire.StateSource), along(wire.StateTunnel), envoy.State(wire.StateCluster, envoy.AnswerFormat(envoy.SayBehind), envoy.SharedOnce), envoy.State(wire.StatePort, envoy.AnswerFormat(envoy.SayPort), envoy.SharedOnce), envoy.ShareRulings()),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Begins: true, OnDemand: onDemand, Tags: gatewayTags()}.Filter()))
 	// the answer is for the log: which object says that it has to be TLS
-	l.DefaultFilterChain = envoy.Chain("not-tls", nil, askAbout(envoy.KindTCP),
+	l.DefaultFilterChain = envoy.FilterChain("not-tls", nil, askAbout(envoy.KindTCP),
 		envoy.TCPProxy{Stat: tunnelsTLS, Cluster: wire.BlackHoleCluster, Log: wire.GatewayTLS, Tags: gatewayTags()}.Filter())
-	return envoy.SpeakWithin(l)
+	return envoy.WithFirstByteTimeout(l)
 }
 
 // sameNameHere is sameName but for what is checked by the listener behind.

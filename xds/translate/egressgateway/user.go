@@ -1,6 +1,9 @@
 package egressgateway
 
 import (
+	"net/netip"
+	"strings"
+
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -45,11 +48,11 @@ func (r exitRow) end(t, besides *resolve.WeightedDestination) httproute.End {
 	if (r.Port.Number == 80 || r.Port.Number == 443) && !r.Service.Wildcard() {
 		e.Otherwise = r.Service.Host
 	}
-	own := farend.Dialled(&routev3.Route{}, t.Service, t.Port.TargetPort)
+	own := farend.ConnectByName(&routev3.Route{}, t.Service, t.Port.TargetPort)
 	if besides != nil {
-		envoy.AllConfigured(own, envoy.LedTo(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
+		envoy.WithFilterConfigs(own, envoy.RoutedFilterConfigs(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
 	}
-	e.Filters = envoy.EnableFilters(own, farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.EnableFilters(own, farend.ProtocolTranslations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
@@ -97,7 +100,7 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 				if tls == nil {
 					tls, far = t.Row.TLS, t.Restrictions
 				}
-				md := envoy.Metadata(wire.RoleExternal, envoy.ConfigOf(t.Service.SourceOf(t.Port)))
+				md := envoy.Metadata(wire.RoleExternal, envoy.ObjectRef(t.Service.SourceOf(t.Port)))
 				to := farend.Options{TLS: tls, Given: t.Given(), Connect: t.Rule.ConnectTimeoutFor(t.Port.Number, r.at.Connect), Traffic: t.Rule.TrafficFor(t.Port.Number), Near: r.at.Near}
 				out = append(out, farend.Cluster(r.at.clusterType(), r.clusterTo(t), asOutside(t.Service, far), t.Port, to, md)...)
 			}
@@ -110,20 +113,20 @@ func (r exitRow) wrapped() (out []*resource.Resource) {
 // turn. Who may not use one of them has none.
 func (r exitRow) userAnswers(route *resolve.Route) []*routev3.Route {
 	return httproute.Shares(route, func(t *resolve.WeightedDestination) *routev3.Route {
-		match := envoy.AsksAbout("")
+		match := envoy.MatchQuestion("")
 		if route.For == resolve.TLSConnections {
-			match = envoy.AsksAbout(envoy.KindTLS)
+			match = envoy.MatchQuestion(envoy.KindTLS)
 		}
 		switch {
 		case t.Closed != nil:
 			return farend.ClosedTo(*t.Closed).Row(match)
 		case t.Service.Wildcard():
 			inner := innerListener{tls: t.Port.Protocol == registry.TLS, wildcard: true}
-			return farend.InPatterns(inner.name(), r.clusterTo(t), t.Service, t.Port).Row(match)
+			return farend.WildcardAnswer(inner.name(), r.clusterTo(t), t.Service, t.Port).Row(match)
 		default:
 			row := envoy.Answer{Route: "default", Cluster: r.clusterTo(t), Revision: t.Service.RevisionOf(t.Port)}.Row(match)
 			if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
-				envoy.LedThere(row, besides.Service.Host, besides.Port.Number, r.letOut(besides))
+				envoy.RoutedAnswer(row, besides.Service.Host, besides.Port.Number, r.letOut(besides))
 			}
 			return row
 		}
@@ -138,7 +141,7 @@ func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
 		}
 		row := envoy.WithRevision(tunnelRoute(t.Service, t.Port, r.clusterTo(t)), t.Service.RevisionOf(t.Port))
 		if besides := route.Besides(t, r.Service.Host, r.Port.Number); besides != nil {
-			envoy.AllConfigured(row, envoy.LedTo(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
+			envoy.WithFilterConfigs(row, envoy.RoutedFilterConfigs(besides.Service.Host, besides.Port.Number, r.letOut(besides)))
 		}
 		return row
 	})
@@ -146,4 +149,24 @@ func (r exitRow) userTunnels(route *resolve.Route) []*routev3.Route {
 		letIn(row, restricted(route.Audience, r.at.Trust))
 	}
 	return out
+}
+
+// asOutside is a service as an exit reaches it: by DNS and by nothing else. An exit has no destination that its client
+// chose, so resolution NONE means the name. Names end with the root's dot: without it Envoy's resolver answers from
+// /etc/hosts, and "localhost" and all below it with the proxy's own loopback, past the checks of DNS answers.
+func asOutside(svc *registry.Service, far registry.UpstreamRestrictions) *registry.Service {
+	out := *svc
+	if out.Resolution == registry.None {
+		out.Resolution = registry.DNS
+	}
+	out.Endpoints = farend.Reachable(svc.Endpoints, far)
+	if out.Resolution == registry.DNS && len(out.Endpoints) == 0 && !svc.Wildcard() {
+		out.Endpoints = []registry.Endpoint{{Address: svc.Host}}
+	}
+	for i, e := range out.Endpoints {
+		if _, err := netip.ParseAddr(e.Address); err != nil && out.Resolution == registry.DNS {
+			out.Endpoints[i].Address = strings.TrimSuffix(e.Address, ".") + "."
+		}
+	}
+	return &out
 }

@@ -12,33 +12,37 @@ import (
 )
 
 // ClosedAnswer is the row of connections.
-func ClosedAnswer(c registry.ClosedPort) *routev3.Route { return ClosedTo(c).Row(envoy.AsksAbout("")) }
+func ClosedAnswer(c registry.ClosedPort) *routev3.Route {
+	return ClosedTo(c).Row(envoy.MatchQuestion(""))
+}
 
 // ClosedTo is the answer in it.
 func ClosedTo(c registry.ClosedPort) envoy.Answer {
-	return envoy.Nothing(closedName(c), envoy.ConfigOf(c.By), c.Revision)
+	return envoy.ClosedAnswer(closedName(c), envoy.ObjectRef(c.By), c.Revision)
 }
 
 // NoRoute ends what none of a user's routes means, and NoRouteAnswer connections.
 func NoRoute(by config.Key, revision string, match *routev3.RouteMatch) *routev3.Route {
 	body := "sallyport: no route of " + strings.ReplaceAll(by.String(), "%", "%%") + " is for this request to %REQ(:AUTHORITY)%\n"
-	return envoy.WithRevision(envoy.Refuse(wire.NoRoute, match, 404, body, envoy.DecidedBy(envoy.ConfigOf(by))), revision)
+	return envoy.WithRevision(envoy.Refuse(wire.NoRoute, match, 404, body, envoy.DecidedByMetadata(envoy.ObjectRef(by))), revision)
 }
 
 // NoRouteAnswer is the answer about them.
 func NoRouteAnswer(by config.Key, revision string) envoy.Answer {
-	return envoy.Nothing(wire.NoRoute, envoy.ConfigOf(by), revision)
+	return envoy.ClosedAnswer(wire.NoRoute, envoy.ObjectRef(by), revision)
 }
 
 // ClosedRequests is that of requests, and ClosedTunnels of CONNECT.
-func ClosedRequests(c registry.ClosedPort) *routev3.Route { return closedTo(envoy.AnyRequest(), c) }
+func ClosedRequests(c registry.ClosedPort) *routev3.Route {
+	return closedTo(envoy.MatchAnyRequest(), c)
+}
 
 // ClosedTunnels is that of CONNECT.
-func ClosedTunnels(c registry.ClosedPort) *routev3.Route { return closedTo(envoy.AnyTunnel(), c) }
+func ClosedTunnels(c registry.ClosedPort) *routev3.Route { return closedTo(envoy.MatchAnyTunnel(), c) }
 
 func closedTo(match *routev3.RouteMatch, c registry.ClosedPort) *routev3.Route {
 	body := "sallyport: nothing is sent to %REQ(:AUTHORITY)%: " + strings.ReplaceAll(cut(c.By.String()+": "+c.String(), 1500), "%", "%%") + "\n"
-	return envoy.WithRevision(envoy.Refuse(closedName(c), match, 503, body, envoy.DecidedBy(envoy.ConfigOf(c.By))), c.Revision)
+	return envoy.WithRevision(envoy.Refuse(closedName(c), match, 503, body, envoy.DecidedByMetadata(envoy.ObjectRef(c.By))), c.Revision)
 }
 
 func closedName(c registry.ClosedPort) string { return wire.ClosedRoute + cut(c.Why, 300) }

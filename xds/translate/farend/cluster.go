@@ -13,17 +13,17 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// LookedUp says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
+// ResolvesRequestName says whether a pattern's cluster connects to the name that a client says, rather than to endpoints or where the
 // client goes (see Cluster).
-func LookedUp(svc *registry.Service) bool {
+func ResolvesRequestName(svc *registry.Service) bool {
 	return svc.Resolution != registry.Static && len(svc.Endpoints) == 0 && !(svc.Resolution == registry.None && svc.Exit.IsZero())
 }
 
 // Options is how a far end is spoken to.
 type Options struct {
-	TLS     *registry.TLSSettings    // what the client's own protocol is wrapped in; nil for nothing
-	Given   registry.GivenCredential // what of a Secret that needs
-	Connect time.Duration            // how long connecting may take
+	TLS     *registry.TLSSettings     // what the client's own protocol is wrapped in; nil for nothing
+	Given   registry.ServedCredential // what of a Secret that needs
+	Connect time.Duration             // how long connecting may take
 	Traffic registry.TrafficPolicy
 	Mutual  Mutual // TLS of the mesh
 	Near    registry.ClientLocation
@@ -42,19 +42,19 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	case svc.Resolution == registry.Static:
 		c = envoy.EDSCluster(clusterName, md)
 		if !svc.Tabled() {
-			out = append(out, SealLoad(clusterName, port, way.Reaching(svc, port, svc.Endpoints)...))
+			out = append(out, SealLoadAssignment(clusterName, port, way.Reaching(svc, port, svc.Endpoints)...))
 		}
 	case len(svc.Endpoints) > 0:
-		c = envoy.StrictDNSCluster(clusterName, md, Load(clusterName, port, way.Asked(svc, svc.Endpoints)...))
+		c = envoy.StrictDNSCluster(clusterName, md, LoadAssignment(clusterName, port, way.Asked(svc, svc.Endpoints)...))
 	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
-		c = envoy.StrictDNSCluster(clusterName, md, Load(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
+		c = envoy.StrictDNSCluster(clusterName, md, LoadAssignment(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
 	case svc.Resolution == registry.None && svc.Exit.IsZero():
 		c = envoy.OriginalDestination(clusterName, wire.RoleExternal)
 		c.Metadata = md
 	default:
 		c = envoy.DynamicForwardProxyCluster(clusterName, md)
 	}
-	envoy.Connecting(c, way.Connect)
+	envoy.WithConnectTimeout(c, way.Connect)
 	http2 := port.Protocol == registry.HTTP2 || (port.Protocol == registry.HTTP && way.Traffic.OverHTTP2())
 	if http2 {
 		c.TypedExtensionProtocolOptions = envoy.HTTP2Options()
@@ -62,7 +62,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	if tls := way.TLS; originates(port, tls) {
 		c.TransportSocket = originateTLS(svc.Host, svc.SANs, tls, way.Given, http2)
 		if svc.Wildcard() && tls.SNI == "" {
-			c.TypedExtensionProtocolOptions = envoy.NameFromRequest(http2)
+			c.TypedExtensionProtocolOptions = envoy.SNIFromRequest(http2)
 		}
 	}
 	way.Mutual.apply(c, port, http2)
@@ -71,7 +71,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 		byLocality(c)
 	}
 	if port.Protocol == registry.UDP {
-		envoy.BoundSessions(c, way.Sessions) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes
+		envoy.LimitSessions(c, way.Sessions) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes
 		if c.EdsClusterConfig != nil {
 			c.EdsClusterConfig.ServiceName = wire.DatagramEndpoints(port.Number, svc.Host) // which clusters share
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// SealLoad is Load as a resource.
-func SealLoad(cluster string, port registry.Port, groups ...registry.EndpointGroup) *resource.Resource {
-	return envoy.Seal(resource.Endpoints, cluster, Load(cluster, port, groups...))
+// SealLoadAssignment is Load as a resource.
+func SealLoadAssignment(cluster string, port registry.Port, groups ...registry.EndpointGroup) *resource.Resource {
+	return envoy.Seal(resource.Endpoints, cluster, LoadAssignment(cluster, port, groups...))
 }
 
-// Load lists a service's endpoints for one of its ports, in the groups in which they are asked.
-func Load(cluster string, port registry.Port, groups ...registry.EndpointGroup) *endpointv3.ClusterLoadAssignment {
+// LoadAssignment lists a service's endpoints for one of its ports, in the groups in which they are asked.
+func LoadAssignment(cluster string, port registry.Port, groups ...registry.EndpointGroup) *endpointv3.ClusterLoadAssignment {
 	l := &endpointv3.ClusterLoadAssignment{ClusterName: cluster}
 	for _, g := range groups {
 		if len(g.Endpoints) == 0 {
@@ -38,7 +38,7 @@ func Load(cluster string, port registry.Port, groups ...registry.EndpointGroup) 
 			}
 			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), part(e.Weight))
 			if e.Meshed(e.PortOf(port)) {
-				envoy.TakingTLS(to)
+				envoy.MarkTLSEndpoint(to)
 			}
 			group.LbEndpoints = append(group.LbEndpoints, to)
 		}
@@ -65,8 +65,8 @@ func localityOf(g registry.EndpointGroup) *corev3.Locality {
 	return &corev3.Locality{Region: region, Zone: zone, SubZone: subzone}
 }
 
-// Together are endpoints that are asked alike.
-func Together(list []registry.Endpoint) registry.EndpointGroup {
+// SingleGroup are endpoints that are asked alike.
+func SingleGroup(list []registry.Endpoint) registry.EndpointGroup {
 	return registry.EndpointGroup{Endpoints: list}
 }
 
@@ -82,9 +82,9 @@ func (way Options) Reaching(svc *registry.Service, port registry.Port, list []re
 	})
 }
 
-// Within is a service as a subset of its endpoints. One that has none of them leads nowhere: not to the name, and not to where
+// SubsetOf is a service as a subset of its endpoints. One that has none of them leads nowhere: not to the name, and not to where
 // the client goes.
-func Within(svc *registry.Service, s registry.Subset) *registry.Service {
+func SubsetOf(svc *registry.Service, s registry.Subset) *registry.Service {
 	if len(s.Labels) == 0 || svc.Tabled() {
 		return svc
 	}

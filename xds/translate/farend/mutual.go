@@ -57,7 +57,7 @@ func (m Mutual) apply(c *clusterv3.Cluster, port registry.Port, http2 bool) {
 		c.TransportSocket = socket
 		return
 	}
-	envoy.WhereTaken(c, socket)
+	envoy.TLSWhereMarked(c, socket)
 }
 
 // meshALPN is what is offered: what the far end's proxy knows us by comes first, what is spoken inside last, where that is known: to

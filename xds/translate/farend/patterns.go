@@ -8,22 +8,22 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// InPatterns hands a tunnel to a pattern's host to the internal listener where names are looked up.
-func InPatterns(listener, cluster string, svc *registry.Service, port registry.Port) envoy.Answer {
+// WildcardAnswer hands a tunnel to a pattern's host to the internal listener where names are looked up.
+func WildcardAnswer(listener, cluster string, svc *registry.Service, port registry.Port) envoy.Answer {
 	return envoy.Answer{Route: "default", Cluster: listener, Revision: svc.RevisionOf(port), LoggedBy: envoy.LoggedInside, Behind: cluster, Port: wire.RouteName(port.TargetPort)}
 }
 
-// Dialled says which name and port a cluster of a wildcard connects to: the request's own, which is looked up first.
+// ConnectByName says which name and port a cluster of a wildcard connects to: the request's own, which is looked up first.
 // Other clusters know theirs.
-func Dialled(r *routev3.Route, svc *registry.Service, port uint32) *routev3.Route {
+func ConnectByName(r *routev3.Route, svc *registry.Service, port uint32) *routev3.Route {
 	if !svc.Wildcard() {
 		return r
 	}
 	return envoy.EnableFilters(envoy.WithState(r, envoy.State(wire.StateDynamicPort, wire.RouteName(port), envoy.NotShared)), envoy.FilterDynamicForwardProxy)
 }
 
-// Translations are the filters that turn requests of a port into others: gRPC-Web, of browsers, into gRPC.
-func Translations(port registry.Port) []string {
+// ProtocolTranslations are the filters that turn requests of a port into others: gRPC-Web, of browsers, into gRPC.
+func ProtocolTranslations(port registry.Port) []string {
 	if port.Protocol == registry.HTTP2 {
 		return []string{envoy.FilterWeb}
 	}

@@ -24,7 +24,7 @@ func RootsName(ref registry.CredentialRef) string {
 
 // Material is what a class's proxies are given of one Secret.
 type Material struct {
-	Given      registry.GivenCredential
+	Given      registry.ServedCredential
 	Credential *registry.Credential
 }
 

@@ -14,7 +14,7 @@ import (
 
 // originateTLS is the TLS that a proxy speaks to a server outside: the system's roots and the host's own name,
 // unless the user said otherwise. A wildcard's name is taken from the request.
-func originateTLS(host string, sans []string, t *registry.TLSSettings, given registry.GivenCredential, http2 bool) *corev3.TransportSocket {
+func originateTLS(host string, sans []string, t *registry.TLSSettings, given registry.ServedCredential, http2 bool) *corev3.TransportSocket {
 	ctx := &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{TlsParams: envoy.MinTLS()}}
 	setTrust(ctx.CommonTlsContext, host, sans, t, given)
 	if http2 {
@@ -40,7 +40,7 @@ func originateTLS(host string, sans []string, t *registry.TLSSettings, given reg
 
 // setTrust says which servers are the right one. The names asked for are, in this order: the rule's, the entry's,
 // the host (for a wildcard: the name in the request, which auto_san_validation of the cluster checks).
-func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *registry.TLSSettings, given registry.GivenCredential) {
+func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *registry.TLSSettings, given registry.ServedCredential) {
 	if len(t.SANs) > 0 {
 		sans = t.SANs
 	}
@@ -77,7 +77,7 @@ func setTrust(ctx *tlsv3.CommonTlsContext, host string, sans []string, t *regist
 }
 
 // trusted is what says whom to trust.
-func trusted(given registry.GivenCredential) registry.CredentialRef {
+func trusted(given registry.ServedCredential) registry.CredentialRef {
 	if given.Trust.Bundle != "" {
 		return given.Trust
 	}

@@ -206,8 +206,8 @@ func balanceByHash(c *clusterv3.Cluster, h *networking.LoadBalancerSettings_Cons
 	}}
 }
 
-// Hashed says by what of a request its endpoint is chosen.
-func Hashed(a *routev3.RouteAction, t registry.TrafficPolicy) *routev3.RouteAction {
+// WithHashPolicy says by what of a request its endpoint is chosen.
+func WithHashPolicy(a *routev3.RouteAction, t registry.TrafficPolicy) *routev3.RouteAction {
 	h := t.Hashed()
 	if h == nil {
 		return a

@@ -25,7 +25,7 @@ func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry
 	way := Options{Connect: connect, Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.FrontSNI(svc, port.Number), Identities: identities}}
 	tabled := &registry.Service{Host: svc.Host, Source: config.Key{Kind: config.KindService}, Resolution: registry.Static}
 	out := Cluster(resource.Cluster, name, tabled, port, way, md)
-	return append(out, SealLoad(name, registry.WaypointPort, Together(front.Endpoints)))
+	return append(out, SealLoadAssignment(name, registry.WaypointPort, SingleGroup(front.Endpoints)))
 }
 
 // ToPodsWaypoint is the cluster of a waypoint for what is sent to pods' own addresses, with its endpoints. Whoever sends it says which by the TLS name.
@@ -35,10 +35,10 @@ func ToPodsWaypoint(front resolve.WaypointHop, trust envoy.TrustDomains, connect
 		identities = append(identities, trust.Account(front.Gateway.Namespace, account)...)
 	}
 	name := wire.PodsWaypoint(front.Gateway.Host())
-	c := envoy.Connecting(envoy.EDSCluster(name, envoy.Metadata(wire.RoleMesh, "")), connect)
-	c.TypedExtensionProtocolOptions = envoy.SameProtocol() // what is offered says whose it is, and not what is spoken
+	c := envoy.WithConnectTimeout(envoy.EDSCluster(name, envoy.Metadata(wire.RoleMesh, "")), connect)
+	c.TypedExtensionProtocolOptions = envoy.DownstreamProtocol() // what is offered says whose it is, and not what is spoken
 	c.TransportSocket = envoy.PeerTLS(wire.PodsSNI, identities, nil, wire.ALPNPod)
-	return []*resource.Resource{envoy.SealCluster(c), SealLoad(name, registry.WaypointPort, Together(front.Endpoints))}
+	return []*resource.Resource{envoy.SealCluster(c), SealLoadAssignment(name, registry.WaypointPort, SingleGroup(front.Endpoints))}
 }
 
 // ToPods is the cluster of pods' own addresses, at a waypoint: whatever a connection was asked about, in these namespaces.
@@ -47,7 +47,7 @@ func ToPods(namespaces []string, trust envoy.TrustDomains, connect time.Duration
 	for _, ns := range namespaces {
 		prefixes = append(prefixes, trust.Namespace(ns)...)
 	}
-	c := envoy.Connecting(envoy.OriginalDestination(wire.InboundPods, wire.RoleMesh), connect)
+	c := envoy.WithConnectTimeout(envoy.OriginalDestination(wire.InboundPods, wire.RoleMesh), connect)
 	c.TransportSocket = envoy.PeerTLS(wire.PodsSNI, nil, prefixes, wire.ALPNMeshTCP, wire.ALPNMesh)
 	return envoy.SealCluster(c)
 }

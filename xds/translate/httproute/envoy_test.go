@@ -185,7 +185,7 @@ func start(t *testing.T, routes []*routev3.Route) (address string) {
 	}
 	bootstrap := &bootstrapv3.Bootstrap{LayeredRuntime: asInBootstrap(), StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{{
 		Name: "test", Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: address}}},
-		FilterChains: []*listenerv3.FilterChain{envoy.Chain("http", nil, envoy.NetworkFilter("envoy.filters.network.http_connection_manager", m))},
+		FilterChains: []*listenerv3.FilterChain{envoy.FilterChain("http", nil, envoy.NetworkFilter("envoy.filters.network.http_connection_manager", m))},
 	}}}}
 	envoytest.Start(t, bootstrap, address)
 	return address

@@ -78,7 +78,7 @@ func Ask(r *routev3.Route, a *route.ExternalAuth, cluster string) {
 	if a.Body > 0 {
 		by.Body = &mesh.AuthorizerBody{Most: a.Body}
 	}
-	envoy.AllConfigured(r, envoy.Authorizer{Authorizer: by, Cluster: cluster, Fixed: true}.AskedByRoute())
+	envoy.WithFilterConfigs(r, envoy.Authorizer{Authorizer: by, Cluster: cluster, Fixed: true}.AskedByRoute())
 }
 
 // withSession is what the way to a destination needs, by filter, with what keeps its clients' sessions.

@@ -34,7 +34,7 @@ type End struct {
 
 // Render renders one match of a user's route at a port. ends are those of its destinations, and of its mirrors, in order.
 func Render(h *route.HTTP, m *route.HTTPMatch, port uint32, ends, mirrors []End) *routev3.Route {
-	r := &routev3.Route{Name: nameOfRoute(h, m), Match: Match(m), StatPrefix: m.StatPrefix, Metadata: envoy.DecidedBy(envoy.ConfigOf(h.From))}
+	r := &routev3.Route{Name: nameOfRoute(h, m), Match: Match(m), StatPrefix: m.StatPrefix, Metadata: envoy.DecidedByMetadata(envoy.ObjectRef(h.From))}
 	switch {
 	case h.Redirect != nil:
 		r.Action = &routev3.Route_Redirect{Redirect: redirect(h.Redirect, port)}
@@ -91,7 +91,7 @@ func nameOfRoute(h *route.HTTP, m *route.HTTPMatch) string {
 	switch {
 	case name == "":
 		return "default"
-	case wire.Tells(name): // it would say something in the log that is not so
+	case wire.IsReservedRoute(name): // it would say something in the log that is not so
 		return "route." + name
 	default:
 		return name
@@ -100,7 +100,7 @@ func nameOfRoute(h *route.HTTP, m *route.HTTPMatch) string {
 
 // Match renders what a match asks of requests; where it counts has been asked before.
 func Match(m *route.HTTPMatch) *routev3.RouteMatch {
-	out := envoy.AnyRequest()
+	out := envoy.MatchAnyRequest()
 	if m.URI != nil {
 		switch m.URI.Kind {
 		case route.Exact:
@@ -128,7 +128,7 @@ func Match(m *route.HTTPMatch) *routev3.RouteMatch {
 		out.Headers = append(out.Headers, headerMatch(h))
 	}
 	for _, c := range m.Claims {
-		out.DynamicMetadata = append(out.DynamicMetadata, envoy.ClaimIs(c.Path, textMatch(c.Text), c.Without))
+		out.DynamicMetadata = append(out.DynamicMetadata, envoy.MatchClaim(c.Path, textMatch(c.Text), c.Without))
 	}
 	for _, q := range m.Query {
 		p := &routev3.QueryParameterMatcher{Name: q.Name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true}}
@@ -205,7 +205,7 @@ func directResponse(d *route.DirectResponse) *routev3.DirectResponseAction {
 
 // forward leads requests to the route's destinations. What the way of an only one needs is noted in the route.
 func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.RouteAction {
-	a := envoy.Retried("")
+	a := envoy.ToClusterRetried("")
 	if h.Timeout > 0 {
 		a.Timeout = durationpb.New(h.Timeout)
 	}
@@ -227,15 +227,15 @@ func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.Rout
 		if authority := authorityFor(h, 0, e); authority != "" {
 			a.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: authority}
 		}
-		envoy.AllConfigured(r, withSession(e, h.Destinations[0].Session))
-		return farend.Hashed(a, e.Traffic)
+		envoy.WithFilterConfigs(r, withSession(e, h.Destinations[0].Session))
+		return farend.WithHashPolicy(a, e.Traffic)
 	}
 	weighted := &routev3.WeightedCluster{}
 	for i, e := range ends {
 		weighted.Clusters = append(weighted.Clusters, share(h, i, e))
 	}
 	a.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
-	return farend.Hashed(a, ends[0].Traffic)
+	return farend.WithHashPolicy(a, ends[0].Traffic)
 }
 
 // share is one of several destinations.

@@ -27,14 +27,14 @@ type port struct {
 // chains are the filter chains of a port. Each connection is matched with the port first, so all that may come is told here again.
 func (p port) chains() []*listenerv3.FilterChain {
 	loopback := p.match()
-	loopback.PrefixRanges = append(envoy.Within("127.0.0.0", 8).PrefixRanges, envoy.Within("::1", 128).PrefixRanges...)
+	loopback.PrefixRanges = append(envoy.MatchRange("127.0.0.0", 8).PrefixRanges, envoy.MatchRange("::1", 128).PrefixRanges...)
 	return append([]*listenerv3.FilterChain{envoy.ClosedChain(p.name+"-loopback", loopback)}, p.shown()...)
 }
 
 func (in Inputs) port(number uint32) port {
 	p := port{name: fmt.Sprintf("0.0.0.0_%d", number), number: number, cluster: wire.InboundPassthrough, in: in, match: func() *listenerv3.FilterChainMatch {
-		m := envoy.Within("0.0.0.0", 0)
-		m.PrefixRanges = append(m.PrefixRanges, envoy.Within("::", 0).PrefixRanges...)
+		m := envoy.MatchRange("0.0.0.0", 0)
+		m.PrefixRanges = append(m.PrefixRanges, envoy.MatchRange("::", 0).PrefixRanges...)
 		m.DestinationPort = wrapperspb.UInt32(number)
 		return m
 	}}
@@ -46,7 +46,7 @@ func (in Inputs) port(number uint32) port {
 
 // others are the chains of the ports that nothing is said of, of one address family.
 func (in Inputs) others(name, cluster, family string) []*listenerv3.FilterChain {
-	return port{name: name, cluster: cluster, in: in, match: func() *listenerv3.FilterChainMatch { return envoy.Within(family, 0) }}.shown()
+	return port{name: name, cluster: cluster, in: in, match: func() *listenerv3.FilterChainMatch { return envoy.MatchRange(family, 0) }}.shown()
 }
 
 // shown tells apart how connections begin, where that makes a difference. A chain that is for one kind of TLS needs one for the
@@ -75,23 +75,23 @@ func (p port) endMutual() *listenerv3.FilterChain {
 		offers = []string{"h2", envoy.HTTP11}
 	}
 	c.TransportSocket = envoy.MeshServerTLS(p.in.Trust, offers...)
-	return envoy.HandshakeWithin(c)
+	return envoy.WithHandshakeTimeout(c)
 }
 
 // chain does what is said; peer is that the client has shown who it is.
 func (p port) chain(name string, match *listenerv3.FilterChainMatch, let resolve.InboundAction, peer bool) *listenerv3.FilterChain {
 	if let == resolve.CloseConnection {
-		closed := envoy.Nowhere()
+		closed := envoy.ClosingTCPProxy()
 		if p.in.Log != mesh.MeshOff {
 			closed.Log, closed.Tags = wire.InboundTCP, map[string]string{wire.TagRoute: wire.ClosedRoute + p.whyClosed()}
 		}
-		return envoy.Chain(name, match, closed.Filter())
+		return envoy.FilterChain(name, match, closed.Filter())
 	}
 	filters := p.onwards(let, peer)
 	if peer && p.in.Inbound.Authorizes(p.number) {
-		filters = append([]*listenerv3.Filter{envoy.KnowClient()}, filters...)
+		filters = append([]*listenerv3.Filter{envoy.ClientFilter()}, filters...)
 	}
-	return envoy.Chain(name, match, filters...)
+	return envoy.FilterChain(name, match, filters...)
 }
 
 // onwards are the filters that take a connection, or its requests, to the app, as far as AuthorizationPolicies let them.
@@ -103,7 +103,7 @@ func (p port) onwards(let resolve.InboundAction, peer bool) []*listenerv3.Filter
 			m.Log, m.Denied = wire.InboundHTTP, p.in.Log == mesh.MeshDenied
 		}
 		if authorized {
-			m.Before = envoy.AuthorizeRequests()
+			m.Before = envoy.AuthorizationRequestFilters()
 		}
 		return []*listenerv3.Filter{m.Filter()}
 	}
@@ -113,9 +113,9 @@ func (p port) onwards(let resolve.InboundAction, peer bool) []*listenerv3.Filter
 	}
 	if authorized {
 		if p.in.Judge != nil {
-			return []*listenerv3.Filter{envoy.Judge(p.in.Judge), on.Filter()}
+			return []*listenerv3.Filter{envoy.AuthorizationNetworkFilter(p.in.Judge), on.Filter()}
 		}
-		return append(envoy.AuthorizeConnections(), on.Filter())
+		return append(envoy.AuthorizationConnectionFilters(), on.Filter())
 	}
 	return []*listenerv3.Filter{on.Filter()}
 }
@@ -152,7 +152,7 @@ func (p port) routes() *routev3.RouteConfiguration {
 		Name: p.cluster,
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name: "inbound|http|" + wire.RouteName(p.number), Domains: []string{"*"},
-			Routes: []*routev3.Route{envoy.Route("default", envoy.AnyRequest(), envoy.Retried(p.cluster))},
+			Routes: []*routev3.Route{envoy.Route("default", envoy.MatchAnyRequest(), envoy.ToClusterRetried(p.cluster))},
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
 	}

@@ -56,10 +56,10 @@ func (in Inputs) inspector() *listenerv3.ListenerFilter {
 			others = append(others, registry.AgentPorts...)
 		}
 		if len(others) > 0 {
-			f.FilterDisabled = envoy.AmongPorts(others)
+			f.FilterDisabled = envoy.MatchPorts(others)
 		}
 	case len(others) > 0:
-		f.FilterDisabled = envoy.NotAmongPorts(others)
+		f.FilterDisabled = envoy.MatchNotPorts(others)
 	default:
 		return nil
 	}

@@ -17,20 +17,20 @@ import (
 // That the original address is the pod's own is the redirection's to see (sidecar/redirect), since all pods of a
 // class share this listener; but no address of loopback was ever meant by somebody outside.
 func (in Inputs) listener() *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{
+	l := envoy.BindAll(&listenerv3.Listener{
 		Name:             wire.VirtualInbound,
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters:  []*listenerv3.ListenerFilter{envoy.OriginalDst()},
-		FilterChains:     envoy.ToItself(wire.VirtualInbound, envoy.Nowhere()),
+		FilterChains:     envoy.LoopGuardChains(wire.VirtualInbound, envoy.ClosingTCPProxy()),
 	}, wire.InboundPort, in.IPv6)
 	inspector := in.inspector()
 	if inspector != nil {
 		l.ListenerFilters = append(l.ListenerFilters, inspector)
-		envoy.DetectWithin(l, in.Detect)
+		envoy.WithDetectionTimeout(l, in.Detect)
 	}
 	l.FilterChains = append(l.FilterChains,
-		envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.Within("127.0.0.0", 8)),
-		envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.Within("::1", 128)),
+		envoy.ClosedChain(wire.VirtualInbound+"-loopback", envoy.MatchRange("127.0.0.0", 8)),
+		envoy.ClosedChain(wire.VirtualInbound+"-loopback6", envoy.MatchRange("::1", 128)),
 	)
 	if !in.Inbound.Alone && (inspector != nil || in.Inbound.Authorized) { // otherwise they are as all others are
 		for _, own := range registry.AgentPorts {
@@ -49,7 +49,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 func toPort(p registry.InboundPort) *clusterv3.Cluster {
 	name := wire.InboundName(p.Number)
 	if p.To.IsValid() && !p.To.Addr().IsUnspecified() {
-		return envoy.AtAddress(name, wire.RoleMesh, p.To)
+		return envoy.AddressCluster(name, wire.RoleMesh, p.To)
 	}
 	c := toApp(name, "127.0.0.6", "::6")
 	if p.To.IsValid() {

@@ -39,7 +39,7 @@ func (in Inputs) Pod() Pod {
 func (p Pod) Listener() *listenerv3.Listener {
 	l := p.listener()
 	l.Name = ambient.PodInbound
-	l.ListenerFilters = append(append([]*listenerv3.ListenerFilter{envoy.ComesToPod()}, l.ListenerFilters...), envoy.OriginalSrc())
+	l.ListenerFilters = append(append([]*listenerv3.ListenerFilter{envoy.MarkInbound()}, l.ListenerFilters...), envoy.OriginalSrc())
 	l.FilterChains = bothFamilies(l.FilterChains)
 	return l
 }
@@ -84,18 +84,18 @@ func (in Inputs) passthrough6() string {
 
 // Tunnel takes HBONE: requests to connect to one of the pod's ports, over HTTP/2 in mutual TLS of the mesh.
 func (p Pod) Tunnel() *listenerv3.Listener {
-	m := envoy.HCM{Stat: ambient.PodTunnel, Inbound: true, Peer: true, Connect: true, Tunnel: true, Routes: tunnels(), Before: envoy.ToOwnApp()}
+	m := envoy.HCM{Stat: ambient.PodTunnel, Inbound: true, Peer: true, Connect: true, Tunnel: true, Routes: tunnels(), Before: envoy.OwnAppFilters()}
 	if p.Log != mesh.MeshOff {
 		m.Log, m.Denied = wire.InboundTunnel, p.Log == mesh.MeshDenied
 	}
 	if p.JudgeTunnels != nil {
-		m.Before = append([]*hcmv3.HttpFilter{envoy.JudgeRequests(p.JudgeTunnels)}, m.Before...)
+		m.Before = append([]*hcmv3.HttpFilter{envoy.AuthorizationHTTPFilter(p.JudgeTunnels)}, m.Before...)
 	}
-	c := envoy.HandshakeWithin(envoy.Chain(ambient.PodTunnel, nil, envoy.KnowClient(), m.Filter()))
+	c := envoy.WithHandshakeTimeout(envoy.FilterChain(ambient.PodTunnel, nil, envoy.ClientFilter(), m.Filter()))
 	c.TransportSocket = envoy.MeshServerTLS(p.Trust, "h2")
 	l := &listenerv3.Listener{Name: ambient.PodTunnel, TrafficDirection: corev3.TrafficDirection_INBOUND, FilterChains: []*listenerv3.FilterChain{c}}
-	l.ListenerFilters = []*listenerv3.ListenerFilter{envoy.ComesToPod()}
-	return envoy.At(l, wire.HBONEPort, p.IPv6)
+	l.ListenerFilters = []*listenerv3.ListenerFilter{envoy.MarkInbound()}
+	return envoy.BindAll(l, wire.HBONEPort, p.IPv6)
 }
 
 // tunnels is the table of HBONE: to the pod's own addresses, and not back to its proxy. As ztunnel says it, the rest is a bad request.
@@ -107,11 +107,11 @@ func tunnels() *routev3.RouteConfiguration {
 		Name: ambient.PodTunnel,
 		VirtualHosts: []*routev3.VirtualHost{
 			{Name: ambient.OwnAddresses, Domains: []string{"none.invalid"}, Routes: []*routev3.Route{
-				refused("the port is one of the mesh's own", envoy.TunnelAt(wire.OutboundPort, wire.InboundPort, wire.HBONEPort)),
-				envoy.Route("default", envoy.TunnelToAddress(), envoy.TerminateConnect(wire.InboundPassthrough)),
-				refused(noAddress, envoy.AnyTunnel()),
+				refused("the port is one of the mesh's own", envoy.MatchTunnelPorts(wire.OutboundPort, wire.InboundPort, wire.HBONEPort)),
+				envoy.Route("default", envoy.MatchTunnelToAddress(), envoy.TerminateConnect(wire.InboundPassthrough)),
+				refused(noAddress, envoy.MatchAnyTunnel()),
 			}},
-			{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{refused(noAddress, envoy.AnyTunnel())}},
+			{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{refused(noAddress, envoy.MatchAnyTunnel())}},
 		},
 		ValidateClusters: wrapperspb.Bool(false),
 	}

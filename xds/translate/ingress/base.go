@@ -22,7 +22,7 @@ type Inputs struct {
 	Servers     []resolve.IngressServer
 	Mesh        mesh.Ingress
 	IPv6        bool
-	Hosts       envoy.Inline
+	Hosts       envoy.InlineHosts
 	DNSDefaults name.Defaults
 	Secrets     []farend.Material
 }
@@ -44,15 +44,15 @@ func (in Inputs) Resources() []*resource.Resource {
 			table := tableName(s.Table)
 			if s.Serves.ReadsRequests() {
 				out = append(out, envoy.Seal(resource.Route, table, envoy.IngressTable(table, in.Hosts)))
-				out = append(out, envoy.FirstRow(table, in.Hosts)...)
+				out = append(out, envoy.PlaceholderRow(table, in.Hosts)...)
 				continue
 			}
 			asked = true
-			out = append(out, envoy.IngressQuestions(table, in.Hosts)...)
+			out = append(out, envoy.IngressQuestionListener(table, in.Hosts)...)
 		}
 	}
 	if asked {
-		out = append(out, envoy.AskBase()...)
+		out = append(out, envoy.QuestionListeners()...)
 	}
 	return append(out, part.SealDNSDefaults(in.DNSDefaults))
 }
@@ -93,29 +93,29 @@ func (in Inputs) ports() (out []port) {
 
 // listener takes a port's connections. What is said first on it is of one kind: requests, TLS, or whatever comes.
 func (p port) listener(in Inputs) *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{Name: "0.0.0.0_" + wire.RouteName(p.number), TrafficDirection: corev3.TrafficDirection_OUTBOUND}, p.number, in.IPv6)
+	l := envoy.BindAll(&listenerv3.Listener{Name: "0.0.0.0_" + wire.RouteName(p.number), TrafficDirection: corev3.TrafficDirection_OUTBOUND}, p.number, in.IPv6)
 	if in.Mesh.ProxyProtocol {
 		l.ListenerFilters = append(l.ListenerFilters, envoy.PROXYProtocol())
 	}
 	table := tableName(p.servers[0].Table)
 	switch p.servers[0].Serves.Family() {
 	case registry.ServesRequests:
-		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(table, nil, envoy.IngressHCM(table, in.Mesh))}
+		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressHCM(table, in.Mesh))}
 	case registry.ServesBytes:
-		l.FilterChains = []*listenerv3.FilterChain{envoy.Chain(table, nil, envoy.IngressBytes(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
+		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressTCPFilters(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
 	default:
 		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
 		for _, s := range p.servers {
 			l.FilterChains = append(l.FilterChains, tlsChains(s, in.Mesh)...)
 		}
-		envoy.SpeakWithin(l)
+		envoy.WithFirstByteTimeout(l)
 		// what names nobody's host, or is no TLS, ends here, and is told
-		closed := envoy.Nowhere()
+		closed := envoy.ClosingTCPProxy()
 		closed.Log = wire.IngressTLS
-		l.DefaultFilterChain = envoy.Chain("nobody", nil, closed.Filter())
+		l.DefaultFilterChain = envoy.FilterChain("nobody", nil, closed.Filter())
 	}
 	if in.Mesh.ProxyProtocol {
-		envoy.SpeakWithin(l)
+		envoy.WithFirstByteTimeout(l)
 	}
 	return l
 }
@@ -135,36 +135,36 @@ func tlsChains(s resolve.IngressServer, m mesh.Ingress) []*listenerv3.FilterChai
 
 // tlsChain takes the TLS of a server's names. Gateway objects change seldom: a chain that comes or goes drains no other's connections.
 func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
-	match := envoy.TLSSpoken()
+	match := envoy.MatchTLS()
 	if !slices.Contains(s.Hosts, "*") {
 		match.ServerNames = s.Hosts
 	}
 	name := s.Gateway.Namespace + "/" + s.Gateway.Name + "/" + s.Field
 	if s.Closed != "" {
-		closed := envoy.Nowhere()
-		closed.Log, closed.Policy, closed.Revision = wire.IngressTLS, envoy.ConfigOf(s.Gateway), s.Revision
-		return envoy.Chain(name, match, closed.Filter())
+		closed := envoy.ClosingTCPProxy()
+		closed.Log, closed.Policy, closed.Revision = wire.IngressTLS, envoy.ObjectRef(s.Gateway), s.Revision
+		return envoy.FilterChain(name, match, closed.Filter())
 	}
 	asks := func() []*listenerv3.Filter {
-		return envoy.IngressBytes(tableName(s.Table), "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
+		return envoy.IngressTCPFilters(tableName(s.Table), "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
 	}
 	switch s.Serves {
 	case registry.ServesTLSRequests:
 		if s.TLS.Clients == registry.Unverified { // nobody behind may take what such a client shows, or says, for its name
 			m.ClientCertificates = mesh.Sanitize
 		}
-		c := envoy.Chain(name, match, envoy.IngressHCM(tableName(s.Table), m))
+		c := envoy.FilterChain(name, match, envoy.IngressHCM(tableName(s.Table), m))
 		c.TransportSocket = endTLS(s, "h2", envoy.HTTP11)
-		return envoy.HandshakeWithin(c)
+		return envoy.WithHandshakeTimeout(c)
 	case registry.ServesTLSBytes:
-		c := envoy.Chain(name, match, asks()...)
+		c := envoy.FilterChain(name, match, asks()...)
 		c.TransportSocket = endTLS(s)
-		return envoy.HandshakeWithin(c)
+		return envoy.WithHandshakeTimeout(c)
 	case registry.PassesMesh:
 		match.ApplicationProtocols = wire.MeshALPN // an app's own TLS has no business here
-		return envoy.Chain(name, match, asks()...)
+		return envoy.FilterChain(name, match, asks()...)
 	default:
-		return envoy.Chain(name, match, asks()...)
+		return envoy.FilterChain(name, match, asks()...)
 	}
 }
 

@@ -47,7 +47,7 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 		vh.RequireTls = routev3.VirtualHost_ALL
 	}
 	if r.Elsewhere {
-		vh.Routes = []*routev3.Route{envoy.Refuse(wire.MisdirectedRoute, envoy.AnyRequest(), 421, misdirected, nil)}
+		vh.Routes = []*routev3.Route{envoy.Refuse(wire.MisdirectedRoute, envoy.MatchAnyRequest(), 421, misdirected, nil)}
 	}
 	routes := r.Routes()
 	for i := range routes {
@@ -63,8 +63,8 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 		return nil
 	}
 	by := &routes[0]
-	d := envoy.Datagrams{Port: r.Listen, IPv6: n.IPv6, Log: wire.IngressUDP, Tags: map[string]string{
-		wire.TagPolicy: envoy.ConfigOf(by.By), wire.TagRevision: by.Revision, wire.TagRole: wire.RoleMesh, wire.TagAuthority: envoy.SessionCluster,
+	d := envoy.UDPForwarding{Port: r.Listen, IPv6: n.IPv6, Log: wire.IngressUDP, Tags: map[string]string{
+		wire.TagPolicy: envoy.ObjectRef(by.By), wire.TagRevision: by.Revision, wire.TagRole: wire.RoleMesh, wire.TagAuthority: envoy.SessionCluster,
 	}}
 	for i := range by.To {
 		t, share := &by.To[i], envoy.Share{Cluster: wire.NoCluster, Weight: by.To[i].Weight} // Envoy counts what has no cluster
@@ -90,9 +90,9 @@ const misdirected = "sallyport: %REQ(:AUTHORITY)% asks for a connection of its o
 func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 	switch {
 	case r.Action == resolve.Unrouted && r.For == resolve.Requests:
-		return []*routev3.Route{farend.NoRoute(r.By, r.Revision, envoy.AnyRequest())}
+		return []*routev3.Route{farend.NoRoute(r.By, r.Revision, envoy.MatchAnyRequest())}
 	case r.Action == resolve.Unrouted:
-		return []*routev3.Route{farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.AsksAbout(""))}
+		return []*routev3.Route{farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.MatchQuestion(""))}
 	case r.Action == resolve.Close && r.For == resolve.Requests:
 		out := farend.ClosedRequests(*r.Closed)
 		out.Match = httproute.Match(r.Match)
@@ -115,7 +115,7 @@ func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {
 		}
 		return []*routev3.Route{envoy.WithRevision(out, r.Revision)}
 	default:
-		return httproute.Shares(r, func(t *resolve.WeightedDestination) *routev3.Route { return answer(t, r).Row(envoy.AsksAbout("")) })
+		return httproute.Shares(r, func(t *resolve.WeightedDestination) *routev3.Route { return answer(t, r).Row(envoy.MatchQuestion("")) })
 	}
 }
 
@@ -124,7 +124,7 @@ func answer(t *resolve.WeightedDestination, r *resolve.Route) envoy.Answer {
 	if t.Closed != nil {
 		return farend.ClosedTo(*t.Closed)
 	}
-	return envoy.Answer{Route: "default", Config: envoy.ConfigOf(r.By), Revision: r.Revision, Cluster: clusterOf(t)}
+	return envoy.Answer{Route: "default", Config: envoy.ObjectRef(r.By), Revision: r.Revision, Cluster: clusterOf(t)}
 }
 
 func ends(row *resolve.IngressRow, list []resolve.WeightedDestination) []httproute.End {
@@ -142,8 +142,8 @@ func end(t *resolve.WeightedDestination) httproute.End {
 		return httproute.End{Cluster: wire.BlackHoleCluster}
 	}
 	e := httproute.End{Cluster: clusterOf(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number)}
-	if len(farend.Translations(t.Port)) > 0 {
-		e.Filters = envoy.TranslatesWeb()
+	if len(farend.ProtocolTranslations(t.Port)) > 0 {
+		e.Filters = envoy.GRPCWebConfig()
 	}
 	return e
 }

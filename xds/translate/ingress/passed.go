@@ -24,7 +24,7 @@ func (p *SNIPassthrough) Part() *part.Part {
 	out := part.New()
 	p.each(func(port registry.Port, s registry.Subset, name string) {
 		for _, table := range p.Tables {
-			out.Resources = append(out.Resources, passRow(tableName(table), name, envoy.ConfigOf(p.Service.SourceOf(port)), p.Service.RevisionOf(port)))
+			out.Resources = append(out.Resources, passRow(tableName(table), name, envoy.ObjectRef(p.Service.SourceOf(port)), p.Service.RevisionOf(port)))
 		}
 		svc := *p.Service
 		svc.Endpoints = p.taking(s.Of(svc.Endpoints), port)
@@ -32,7 +32,7 @@ func (p *SNIPassthrough) Part() *part.Part {
 		opaque.Protocol = registry.TCP // it is TLS that is not ended here
 		way := p.way(port, s)
 		way.Connect = p.Rule.ConnectTimeoutOf(s.Name, port.Number, p.Connect)
-		out.Resources = append(out.Resources, farend.Cluster(resource.Cluster, name, &svc, opaque, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))...)
+		out.Resources = append(out.Resources, farend.Cluster(resource.Cluster, name, &svc, opaque, way, envoy.Metadata(wire.RoleMesh, envoy.ObjectRef(svc.SourceOf(port))))...)
 	})
 	return out
 }
@@ -43,7 +43,7 @@ func (p *SNIPassthrough) Endpoints(list []registry.Endpoint) (out []*resource.Re
 		return nil
 	}
 	p.each(func(port registry.Port, s registry.Subset, name string) {
-		out = append(out, farend.SealLoad(name, port, p.way(port, s).Asked(p.Service, p.taking(s.Of(list), port))...))
+		out = append(out, farend.SealLoadAssignment(name, port, p.way(port, s).Asked(p.Service, p.taking(s.Of(list), port))...))
 	})
 	return out
 }
@@ -77,7 +77,7 @@ func (p *SNIPassthrough) taking(list []registry.Endpoint, port registry.Port) []
 func passRow(table, name, by, revision string) *resource.Resource {
 	domain := strings.ToLower(name)
 	vh := &routev3.VirtualHost{Name: wire.VhostName(table, domain), Domains: []string{domain}, Routes: []*routev3.Route{
-		envoy.Answer{Route: "default", Config: by, Revision: revision, Cluster: name}.Row(envoy.AsksAbout("")),
+		envoy.Answer{Route: "default", Config: by, Revision: revision, Cluster: name}.Row(envoy.MatchQuestion("")),
 	}}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }

@@ -45,7 +45,7 @@ func (t *Backend) toWaypoint() (out []*resource.Resource) {
 	front := *t.Front
 	front.Endpoints = t.Connectable(front.Endpoints)
 	for _, port := range t.ports() {
-		out = append(out, farend.ToWaypoint(&front, t.Service, port, t.Trust, t.Connect, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(t.Service.SourceOf(port))))...)
+		out = append(out, farend.ToWaypoint(&front, t.Service, port, t.Trust, t.Connect, envoy.Metadata(wire.RoleMesh, envoy.ObjectRef(t.Service.SourceOf(port))))...)
 	}
 	return out
 }
@@ -93,12 +93,12 @@ func (t *Backend) made(name string, port registry.Port, s registry.Subset, tls *
 	svc := *t.Service
 	svc.Resolution = registry.Static // of a headless Service too: the client chose no pod
 	svc.Endpoints = t.Connectable(farend.Reachable(svc.Endpoints, t.Restrictions))
-	part := farend.Within(&svc, s)
+	part := farend.SubsetOf(&svc, s)
 	way := t.way(port, s)
 	way.Mutual = mutual
 	way.TLS, way.Given, way.Connect = tls, t.Restrictions.Given[port.Number], t.Rule.ConnectTimeoutOf(s.Name, port.Number, t.Connect)
 	way.Sessions = t.Sessions
-	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ConfigOf(svc.SourceOf(port))))
+	return farend.Cluster(resource.Cluster, name, part, port, way, envoy.Metadata(wire.RoleMesh, envoy.ObjectRef(svc.SourceOf(port))))
 }
 
 func (t *Backend) way(port registry.Port, s registry.Subset) farend.Options {
@@ -115,16 +115,16 @@ func (t *Backend) Endpoints(list []registry.Endpoint) (out []*resource.Resource)
 		for _, s := range t.Rule.SubsetsAndAll() {
 			way := t.way(port, s)
 			way.Mutual.To = t.Mutual(port)
-			out = append(out, farend.SealLoad(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, way.Reaching(t.Service, port, s.Of(list))...))
+			out = append(out, farend.SealLoadAssignment(wire.SubsetName(port.Number, s.Name, t.Service.Host), port, way.Reaching(t.Service, port, s.Of(list))...))
 		}
 	}
 	list = t.Near.Here(list) // what is elsewhere takes mutual TLS, which is not spoken at the others
 	for _, port := range t.datagrams() {
-		out = append(out, farend.SealLoad(wire.DatagramEndpoints(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
+		out = append(out, farend.SealLoadAssignment(wire.DatagramEndpoints(port.Number, t.Service.Host), port, t.way(port, registry.Subset{}).Asked(t.Service, list)...))
 	}
 	for _, port := range t.untouched() {
 		for _, s := range t.Rule.SubsetsAndAll() {
-			out = append(out, farend.SealLoad(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port,
+			out = append(out, farend.SealLoadAssignment(wire.UntouchedCluster(port.Number, s.Name, t.Service.Host), port,
 				t.way(port, s).Asked(t.Service, s.Of(list))...))
 		}
 	}

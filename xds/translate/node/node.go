@@ -54,7 +54,7 @@ func render(list []*resource.Resource, ipv6 bool) []*resource.Resource {
 		case resource.Cluster:
 			c := &clusterv3.Cluster{}
 			unmarshal(r, c)
-			out[i] = resource.Seal(r.Type, r.Name, envoy.FromPod(c, ipv6))
+			out[i] = resource.Seal(r.Type, r.Name, envoy.ConnectFromPod(c, ipv6))
 		case resource.Listener:
 			l := &listenerv3.Listener{}
 			unmarshal(r, l)
@@ -93,7 +93,7 @@ func tell(f *listenerv3.Filter, tags map[string]string) {
 	var logs []*accesslogv3.AccessLog
 	switch m := m.(type) {
 	case *netratelimitv3.RateLimit:
-		envoy.AskForPod(m)
+		envoy.DescribeClient(m)
 		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: envoy.ToAny(m)}
 	case *hcmv3.HttpConnectionManager:
 		logs = m.AccessLog

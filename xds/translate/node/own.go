@@ -61,7 +61,7 @@ func (o Own) apart() map[string]bool {
 		apart[cluster] = true
 	}
 	for _, cluster := range Clusters(o.Theirs) {
-		if Apart(o.Theirs, o.Everybodys, cluster) {
+		if ClusterDiffers(o.Theirs, o.Everybodys, cluster) {
 			apart[cluster] = true
 		}
 	}
@@ -78,8 +78,8 @@ func Clusters(p *part.Part) (out []string) {
 	return out
 }
 
-// Apart says whether a cluster of the one part is another one in the other, or not there.
-func Apart(theirs, everybodys *part.Part, cluster string) bool {
+// ClusterDiffers says whether a cluster of the one part is another one in the other, or not there.
+func ClusterDiffers(theirs, everybodys *part.Part, cluster string) bool {
 	for _, r := range theirs.All() {
 		if r.Name == cluster && r.Type != resource.VirtualHost && r.Type != resource.Name && !has(everybodys, r) {
 			return true
@@ -157,8 +157,8 @@ func (o Own) hidden() (out []*resource.Resource) {
 	return out
 }
 
-// Leads are the clusters of other hosts that a part's rows lead to, in order.
-func Leads(p *part.Part) (out []string) {
+// RoutedClusters are the clusters of other hosts that a part's rows lead to, in order.
+func RoutedClusters(p *part.Part) (out []string) {
 	own := Clusters(p)
 	for _, r := range p.All() {
 		if r.Type != resource.VirtualHost {

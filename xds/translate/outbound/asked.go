@@ -21,7 +21,7 @@ func asked(row *routev3.Route, r *resolve.Route, h *Host) *routev3.Route {
 	case resolve.Otherwise:
 		again := unless(askedForNone())
 		again.TreatMissingHeaderAsEmpty = true // or never before
-		row.Match.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress)}, again}
+		row.Match.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(anAddress)}, again}
 	case resolve.ByHostName:
 		row.Match.Headers = []*routev3.HeaderMatcher{namedBy(h.Service.Host)}
 	case resolve.ByName:
@@ -41,7 +41,7 @@ func askAgain(p Listening) (out []*routev3.Route) {
 	}
 	if !p.Opaque {
 		tls := askOnceMore(p.decide(), envoy.HeaderTo)
-		tls.Match.Headers = append(tls.Match.Headers, &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress), InvertMatch: true})
+		tls.Match.Headers = append(tls.Match.Headers, &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(anAddress), InvertMatch: true})
 		out = append(out, tls)
 	}
 	return out
@@ -49,16 +49,16 @@ func askAgain(p Listening) (out []*routev3.Route) {
 
 // askForHeld asks the table for the answer that all such connections get: it is said once, and rows stay what they are when it changes.
 func askForHeld(port uint32) *routev3.Route {
-	action := envoy.To(wire.DecideName(port))
+	action := envoy.ToCluster(wire.DecideName(port))
 	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: envoy.Held}
-	return envoy.Route("", envoy.AsksAbout(""), action)
+	return envoy.Route("", envoy.MatchQuestion(""), action)
 }
 
 // answerHeld is that answer.
 func answerHeld(rest resolve.OutboundPolicy) *routev3.Route {
 	row := unregisteredRow(rest, rest.ForAddress())
 	if rest.ForAddress().Leaves() {
-		envoy.Outside(row, wire.Leaves, "", 0)
+		envoy.MarkOutside(row, wire.Leaves, "", 0)
 	}
 	row.Match.Headers = []*routev3.HeaderMatcher{
 		askedBefore(), {Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: envoy.Exact(envoy.Held)}},
@@ -68,9 +68,9 @@ func answerHeld(rest resolve.OutboundPolicy) *routev3.Route {
 
 // askOnceMore asks the table once more, for what a header says.
 func askOnceMore(cluster, header string) *routev3.Route {
-	action := envoy.To(cluster)
+	action := envoy.ToCluster(cluster)
 	action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteHeader{HostRewriteHeader: header}
-	r := envoy.Route(wire.ByAddressRoute, envoy.AsksAbout(""), action)
+	r := envoy.Route(wire.ByAddressRoute, envoy.MatchQuestion(""), action)
 	never := askedBefore()
 	never.InvertMatch = true
 	r.Match.Headers = []*routev3.HeaderMatcher{never}

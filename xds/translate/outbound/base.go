@@ -25,15 +25,15 @@ import (
 func base(in Inputs) []*resource.Resource {
 	out := []*resource.Resource{
 		envoy.SealCluster(envoy.BlackHole()),
-		envoy.SealCluster(envoy.Connecting(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
-		envoy.SealCluster(envoy.Internal(patternsInside)),
+		envoy.SealCluster(envoy.WithConnectTimeout(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
+		envoy.SealCluster(envoy.InternalCluster(patternsInside)),
 		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
-		envoy.Seal(resource.Route, wire.CatchAllDecide, in.led(envoy.Table(wire.CatchAllDecide, lastResort(in.Outside), envoy.Inline{}, true))),
+		envoy.Seal(resource.Route, wire.CatchAllDecide, in.led(envoy.RouteTable(wire.CatchAllDecide, lastResort(in.Outside), envoy.InlineHosts{}, true))),
 	}
 	out = append(out, in.redirectListeners()...)
 	out = append(out, in.questions()...)
 	if in.Fetch > 0 {
-		out = append(out, envoy.FetchBase()...)
+		out = append(out, envoy.FetchListeners()...)
 	}
 	if in.Outside.Dynamic {
 		out = append(out, envoy.SealCluster(byHostOfRequest()))
@@ -48,7 +48,7 @@ func base(in Inputs) []*resource.Resource {
 			out = append(out, envoy.Seal(resource.Listener, name, portListener(name, p, in)))
 		}
 		if in.Fetch > 0 {
-			out = append(out, envoy.AgainAt(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Again: true})...)...)
+			out = append(out, envoy.ReentryListener(wire.AgainName(p.Number), in.requests(envoy.HCM{Stat: wire.AgainName(p.Number), Route: wire.RouteName(p.Number), Again: true})...)...)
 		}
 	}
 	return out
@@ -58,13 +58,13 @@ func base(in Inputs) []*resource.Resource {
 func (in Inputs) questions() []*resource.Resource {
 	if in.Pods {
 		return append([]*resource.Resource{
-			envoy.SealCluster(envoy.AskCluster(envoy.AllTables)),
+			envoy.SealCluster(envoy.QuestionCluster(envoy.AllTables)),
 			envoy.Seal(resource.Listener, envoy.AllTables, envoy.TableListener(envoy.AllTables, "", envoy.AskedOfPod)),
-			envoy.Scope(wire.CatchAllDecide),
+			envoy.ScopedRoutes(wire.CatchAllDecide),
 		}, in.podsTable()...)
 	}
-	return append(envoy.AskBase(),
-		envoy.SealCluster(envoy.AskCluster(wire.CatchAllDecide)),
+	return append(envoy.QuestionListeners(),
+		envoy.SealCluster(envoy.QuestionCluster(wire.CatchAllDecide)),
 		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, envoy.AskedOfPod)),
 	)
 }
@@ -72,7 +72,7 @@ func (in Inputs) questions() []*resource.Resource {
 // led is a table as it is where a header may lead to it: nobody behind sees that.
 func (in Inputs) led(table *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	if in.Pods {
-		return envoy.HidesTable(table)
+		return envoy.StripTableHeader(table)
 	}
 	return table
 }
@@ -80,10 +80,10 @@ func (in Inputs) led(table *routev3.RouteConfiguration) *routev3.RouteConfigurat
 // asked is a port's table, and where it is asked.
 func (in Inputs) asked(p Listening) []*resource.Resource {
 	if in.Pods {
-		return append(envoy.FirstRow(p.route(), in.Hosts), envoy.SealCluster(envoy.AskAllCluster(p.decide())), envoy.Scope(p.route()), envoy.Seal(resource.Route, p.route(), in.led(in.table(p))))
+		return append(envoy.PlaceholderRow(p.route(), in.Hosts), envoy.SealCluster(envoy.SharedQuestionCluster(p.decide())), envoy.ScopedRoutes(p.route()), envoy.Seal(resource.Route, p.route(), in.led(in.table(p))))
 	}
-	return append(envoy.FirstRow(p.route(), in.Hosts),
-		envoy.SealCluster(envoy.AskCluster(p.decide())),
+	return append(envoy.PlaceholderRow(p.route(), in.Hosts),
+		envoy.SealCluster(envoy.QuestionCluster(p.decide())),
 		envoy.Seal(resource.Listener, p.decide(), envoy.TableListener(p.decide(), p.route(), envoy.AskedOfPod)),
 		envoy.Seal(resource.Route, p.route(), in.table(p)),
 	)
@@ -102,27 +102,27 @@ func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
 	name := p.route()
 	last := lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...)
 	if in.Fetch == 0 {
-		return envoy.Table(name, last, in.Hosts, true)
+		return envoy.RouteTable(name, last, in.Hosts, true)
 	}
-	return envoy.FetchedOnUse(envoy.Table(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch, in.Named)
+	return envoy.MarkFetchedOnUse(envoy.RouteTable(name, afterFetching(p.Number, last), in.Hosts, true), in.Fetch, in.Named)
 }
 
 // Way is the leg to an egress gateway, over mTLS: requests share an HTTP/2 connection, an upgrade has an
 // HTTP/1.1 connection to itself (alone), and each tunnel a plain one, whose TLS name says whereto it wants (answer).
 func (g Gateway) Way(connect time.Duration) []*resource.Resource {
 	name := g.Cluster()
-	c := envoy.Connecting(envoy.EDSCluster(name, envoy.Metadata(wire.RoleGateway, "")), connect)
+	c := envoy.WithConnectTimeout(envoy.EDSCluster(name, envoy.Metadata(wire.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
 	sni := fmt.Sprintf("outbound_.%d_._.%s", registry.GatewayPort, g.Ref.Host())
 	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
-	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.Load(name, g.Port, farend.Together(g.Endpoints)))}
+	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.LoadAssignment(name, g.Port, farend.SingleGroup(g.Endpoints)))}
 }
 
 // portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are
 // decided by their Host in the port's table; the same table is asked about TLS connections by their SNI, and about the rest by
 // its address.
 func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{
+	l := envoy.BindAll(&listenerv3.Listener{
 		Name:             name,
 		BindToPort:       wrapperspb.Bool(false),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
@@ -132,9 +132,9 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 		l.ListenerFilters = in.inspectors()
 		l.FilterChains = []*listenerv3.FilterChain{
 			in.tlsChain(decide, ""),
-			envoy.Chain("http", envoy.HTTPSpoken(), p.requests(name, in)...),
+			envoy.FilterChain("http", envoy.MatchHTTP(), p.requests(name, in)...),
 		}
-		envoy.DetectWithin(l, in.Detect)
+		envoy.WithDetectionTimeout(l, in.Detect)
 	}
 	for _, r := range p.Ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
@@ -144,9 +144,9 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 		if !slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
 		}
-		l.FilterChains = append(l.FilterChains, envoy.Chain(made.String(), envoy.Within(made.Addr().String(), made.Bits()), byAddress.filters()...))
+		l.FilterChains = append(l.FilterChains, envoy.FilterChain(made.String(), envoy.MatchRange(made.Addr().String(), made.Bits()), byAddress.filters()...))
 	}
-	l.DefaultFilterChain = envoy.Chain("tcp", nil, byAddress.filters()...)
+	l.DefaultFilterChain = envoy.FilterChain("tcp", nil, byAddress.filters()...)
 	return l
 }
 
@@ -158,7 +158,7 @@ func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
 // requests reads and logs requests, and lets the rows for what nobody registered know where one was sent to.
 func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
 	m.Log, m.Mesh = wire.SidecarHTTP, in.Mesh
-	return []*listenerv3.Filter{envoy.SetState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.NotShared)), m.Filter()}
+	return []*listenerv3.Filter{envoy.SetFilterState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.NotShared)), m.Filter()}
 }
 
 // rangeChains are for what goes to a range of addresses. A single address that somebody wrote comes before the range
@@ -166,25 +166,25 @@ func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
 // before both, and what is not TLS is not the service's.
 func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*listenerv3.FilterChain {
 	here := func(match *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
-		match.PrefixRanges = envoy.Within(r.Prefix.Addr().String(), r.Prefix.Bits()).PrefixRanges
+		match.PrefixRanges = envoy.MatchRange(r.Prefix.Addr().String(), r.Prefix.Bits()).PrefixRanges
 		return match
 	}
 	decide, asHost := p.decide(), wire.HostPort(r.Host, r.Port)
 	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh}
 	if !r.TLS {
 		other.asRange = asHost
-		return []*listenerv3.FilterChain{envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
+		return []*listenerv3.FilterChain{envoy.FilterChain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
 	}
-	all := envoy.Chain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)
+	all := envoy.FilterChain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)
 	tls := in.tlsChain(decide, asHost)
 	tls.Name, tls.FilterChainMatch = r.Prefix.String()+"-tls", here(tls.FilterChainMatch)
-	return []*listenerv3.FilterChain{tls, envoy.Chain(r.Prefix.String()+"-http", here(envoy.HTTPSpoken()), p.requests(name, in)...), all}
+	return []*listenerv3.FilterChain{tls, envoy.FilterChain(r.Prefix.String()+"-http", here(envoy.MatchHTTP()), p.requests(name, in)...), all}
 }
 
 // outboundListener takes all redirected connections: to ports with a listener it hands them over, for the others
 // it reads the name, for the record, and follows the policy for what nobody registered.
 func outboundListener(in Inputs) *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{
+	l := envoy.BindAll(&listenerv3.Listener{
 		Name:             wire.VirtualOutbound,
 		UseOriginalDst:   wrapperspb.Bool(true),
 		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
@@ -192,19 +192,19 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 		// have listeners inspect for themselves, after all of this. Those that always have are excepted here; the others are
 		// not, so that a new one does not change this listener, which would drain its connections.
 		ListenerFilters: append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, in.inspectors(AlwaysListening...)...),
-		FilterChains: append(envoy.ToItself(wire.VirtualOutbound, in.nowhere()),
+		FilterChains: append(envoy.LoopGuardChains(wire.VirtualOutbound, in.nowhere()),
 			in.tlsChain(wire.CatchAllDecide, ""),
-			envoy.Chain("http", envoy.HTTPSpoken(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide})...),
+			envoy.FilterChain("http", envoy.MatchHTTP(), in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Route: wire.CatchAllDecide})...),
 		),
 	}, wire.OutboundPort, in.IPv6)
 	// the table knows the cluster's own networks, so that nodes that come and go change no listener
-	l.DefaultFilterChain = envoy.Chain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound, mesh: in.Mesh}.filters()...)
-	return envoy.DetectWithin(l, in.Detect)
+	l.DefaultFilterChain = envoy.FilterChain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound, mesh: in.Mesh}.filters()...)
+	return envoy.WithDetectionTimeout(l, in.Detect)
 }
 
 // nowhere ends connections that no table is asked about, and says which object stands behind what nobody registered.
 func (in Inputs) nowhere() envoy.TCPProxy {
-	out := envoy.Nowhere()
-	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ConfigOf(in.Outside.By), unregisteredRevision(in.Outside)
+	out := envoy.ClosingTCPProxy()
+	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ObjectRef(in.Outside.By), unregisteredRevision(in.Outside)
 	return out
 }

@@ -12,10 +12,10 @@ import (
 func afterFetching(port uint32, last *routev3.VirtualHost) *routev3.VirtualHost {
 	for _, r := range last.Routes {
 		if !envoy.IsAnswer(r) {
-			envoy.ComesAgain(r)
+			envoy.OnlyReentered(r)
 		}
 	}
-	last.Routes = append([]*routev3.Route{envoy.FetchForQuestion(wire.DecideName(port))}, last.Routes...)
-	last.Routes = append(last.Routes, envoy.FetchForRequest(wire.RouteName(port), wire.AgainName(port)))
+	last.Routes = append([]*routev3.Route{envoy.FetchQuestionRoute(wire.DecideName(port))}, last.Routes...)
+	last.Routes = append(last.Routes, envoy.FetchRequestRoute(wire.RouteName(port), wire.AgainName(port)))
 	return last
 }

@@ -149,16 +149,16 @@ func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 
 // route renders one of the host's own routes.
 func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
-	by := envoy.ConfigOf(r.By)
+	by := envoy.ObjectRef(r.By)
 	switch {
 	case r.Action == resolve.Close && r.For == resolve.Requests:
 		return farend.ClosedRequests(*r.Closed)
 	case r.Action == resolve.Close:
 		return farend.ClosedAnswer(*r.Closed)
 	case r.Action == resolve.WrongProtocol && r.For == resolve.Requests:
-		return envoy.Refuse(wire.WrongProtocolRoute, envoy.AnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", envoy.DecidedBy(by))
+		return envoy.Refuse(wire.WrongProtocolRoute, envoy.MatchAnyRequest(), 403, "sallyport: %REQ(:AUTHORITY)% is registered as "+string(port.Protocol)+"\n", envoy.DecidedByMetadata(by))
 	case r.Action == resolve.WrongProtocol:
-		return asked(envoy.Nothing(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.AsksAbout("")), r, h)
+		return asked(envoy.ClosedAnswer(wire.WrongProtocolRoute, by, r.Revision).Row(envoy.MatchQuestion("")), r, h)
 	case r.Action == resolve.NotRegistered:
 		return asked(askForHeld(port.Number), r, h)
 	case r.For == resolve.Requests:
@@ -168,7 +168,7 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 		if r.FoundBy == resolve.ByAddress || r.FoundBy == resolve.Nameless {
 			a.By = wire.ByAddress
 		}
-		return h.leaving(asked(a.Row(envoy.AsksAbout("")), r, h))
+		return h.leaving(asked(a.Row(envoy.MatchQuestion("")), r, h))
 	}
 }
 
@@ -176,7 +176,7 @@ func (h *Host) route(port registry.Port, r *resolve.Route) *routev3.Route {
 // another client.
 func (h *Host) leaving(row *routev3.Route) *routev3.Route {
 	if h.Waypoint != nil && h.Service.External {
-		return envoy.Outside(row, outsideOf(h.Service), h.Service.Host, 0)
+		return envoy.MarkOutside(row, outsideOf(h.Service), h.Service.Host, 0)
 	}
 	return leaving(row, h.Service, 0)
 }
@@ -184,7 +184,7 @@ func (h *Host) leaving(row *routev3.Route) *routev3.Route {
 // leaving marks a row whose traffic leaves the mesh straight from the sidecar, and, where a route says which, to what port.
 func leaving(row *routev3.Route, to *registry.Service, port uint32) *routev3.Route {
 	if to.External && to.Exit.IsZero() {
-		return envoy.Outside(row, outsideOf(to), to.Host, port)
+		return envoy.MarkOutside(row, outsideOf(to), to.Host, port)
 	}
 	return row
 }
@@ -211,8 +211,8 @@ func (h *Host) tunnelTo(svc *registry.Service, port registry.Port, contested boo
 		return TowardsGateway(svc, port, contested)
 	}
 	cluster := wire.SubsetName(port.Number, subset, svc.Host)
-	if svc.Wildcard() && farend.LookedUp(svc) {
-		return farend.InPatterns(patternsInside, cluster, svc, port)
+	if svc.Wildcard() && farend.ResolvesRequestName(svc) {
+		return farend.WildcardAnswer(patternsInside, cluster, svc, port)
 	}
 	return envoy.Answer{Route: "default", Cluster: cluster, Revision: svc.RevisionOf(port), LoggedBy: loggedElsewhereBy(svc)}
 }
@@ -238,24 +238,24 @@ func (h *Host) requests(port registry.Port) *routev3.Route {
 		return h.requestsToWaypoint(port)
 	}
 	if svc.Exit.IsZero() {
-		action := farend.Hashed(envoy.Retried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
-		row := envoy.EnableFilters(farend.Dialled(envoy.Route("default", envoy.AnyRequest(), action), svc, port.TargetPort), farend.Translations(port)...)
+		action := farend.WithHashPolicy(envoy.ToClusterRetried(wire.ClusterName(port.Number, svc.Host)), h.Rule.TrafficFor(port.Number))
+		row := envoy.EnableFilters(farend.ConnectByName(envoy.Route("default", envoy.MatchAnyRequest(), action), svc, port.TargetPort), farend.ProtocolTranslations(port)...)
 		if h.Mutual(port) != resolve.MutualNever {
 			envoy.WithoutHTTP11Only(row)
 		}
-		return envoy.LoggedElsewhere(row, loggedElsewhereBy(svc))
+		return envoy.MarkLoggedBy(row, loggedElsewhereBy(svc))
 	}
-	action := envoy.Retried(part.LegOf(svc).Cluster())
+	action := envoy.ToClusterRetried(part.LegOf(svc).Cluster())
 	if as := asRegistered(svc, port); as != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: as}
 	}
-	return envoy.LoggedElsewhere(envoy.EnableFilters(envoy.Route("default", envoy.AnyRequest(), action), farend.Translations(port)...), loggedElsewhereBy(svc))
+	return envoy.MarkLoggedBy(envoy.EnableFilters(envoy.Route("default", envoy.MatchAnyRequest(), action), farend.ProtocolTranslations(port)...), loggedElsewhereBy(svc))
 }
 
 // namedBy matches tunnels that a TLS name asked for, and not those that have an address for want of one.
 func namedBy(host string) *routev3.HeaderMatcher {
 	if host[0] == '*' {
-		return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(anAddress), InvertMatch: true}
+		return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(anAddress), InvertMatch: true}
 	}
 	return &routev3.HeaderMatcher{Name: ":authority", HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: &matcherv3.StringMatcher{
@@ -273,7 +273,7 @@ func (h *Host) Endpoints(list []registry.Endpoint) (out []*resource.Resource) {
 		if h.Takes(port) && h.Direct(port) {
 			for _, part := range h.Rule.SubsetsAndAll() {
 				way := farend.Options{Near: h.Near, Mutual: farend.Mutual{To: h.Mutual(port)}, Traffic: h.Rule.SubsetTraffic(part.Name, port.Number)}
-				out = append(out, farend.SealLoad(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, way.Reaching(h.Service, port, part.Of(list))...))
+				out = append(out, farend.SealLoadAssignment(wire.SubsetName(port.Number, part.Name, h.Service.Host), port, way.Reaching(h.Service, port, part.Of(list))...))
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type Inputs struct {
 	TCPPorts []uint32      // where nothing is read, beside those that are known for it
 	IPv6     bool
 	Inbound  inbound.Inputs // what comes to the pods
-	Hosts    envoy.Inline
+	Hosts    envoy.InlineHosts
 	// Mesh says that what gets to pods is logged where it comes from, too, and not there alone.
 	Mesh    bool
 	Names   name.Defaults // what DNS does with what is in no name table

@@ -17,7 +17,7 @@ func (in Inputs) inspectors(except ...uint32) []*listenerv3.ListenerFilter {
 		envoy.InspectHTTP(),
 	}
 	for _, f := range list {
-		f.FilterDisabled = envoy.AmongPorts(slices.Concat(except, registry.ServerFirstPorts(), in.TCPPorts))
+		f.FilterDisabled = envoy.MatchPorts(slices.Concat(except, registry.ServerFirstPorts(), in.TCPPorts))
 	}
 	return list
 }

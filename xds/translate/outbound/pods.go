@@ -43,22 +43,22 @@ func (in Inputs) OwnResources() []*resource.Resource {
 // connection is. What the chains hold is a sidecar's, behind the filter that says so; but they are the same for all ports where something is registered, and each connection's own
 // port says which table is asked. A tree says which ports those are: another one changes no chain, and so ends no connection (docs/adr/0106-a-port-costs-a-pod-nothing.md).
 func podOutbound(in Inputs) *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{Name: ambient.PodOutbound, TrafficDirection: corev3.TrafficDirection_OUTBOUND}, wire.OutboundPort, in.IPv6)
+	l := envoy.BindAll(&listenerv3.Listener{Name: ambient.PodOutbound, TrafficDirection: corev3.TrafficDirection_OUTBOUND}, wire.OutboundPort, in.IPv6)
 	var silent []uint32 // nothing is looked for there
 	for _, p := range in.Ports {
 		if p.Opaque {
 			silent = append(silent, p.Number)
 		}
 	}
-	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.WhosePod(), envoy.OriginalDst()}, in.inspectors(silent...)...)
+	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkOutbound(), envoy.OriginalDst()}, in.inspectors(silent...)...)
 	at := map[string]*envoy.OnMatch{} // by port
-	itself := envoy.ToItself(wire.VirtualOutbound, in.nowhere())
+	itself := envoy.LoopGuardChains(wire.VirtualOutbound, in.nowhere())
 	for _, c := range itself { // one does for both ports
-		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.ToChain(chainItself)
+		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.OnMatchChain(chainItself)
 	}
 	itself[0].Name = chainItself
 	l.FilterChains = append(l.FilterChains, itself[0])
-	l.FilterChains = append(l.FilterChains, in.chainsOf(registered, wire.VirtualOutbound, envoy.TableOfPort(in.Own))...)
+	l.FilterChains = append(l.FilterChains, in.chainsOf(registered, wire.VirtualOutbound, envoy.PortTableFormat(in.Own))...)
 	l.FilterChains = append(l.FilterChains, in.chainsOf(unregistered, wire.CatchAllDecide, wire.CatchAllDecide)...)
 	for _, p := range in.Ports {
 		if chains, to := in.rangesOf(p); to != nil {
@@ -68,8 +68,8 @@ func podOutbound(in Inputs) *listenerv3.Listener {
 	for _, c := range l.FilterChains {
 		c.FilterChainMatch = nil // the tree chooses
 	}
-	l.FilterChainMatcher = envoy.InMap(envoy.PortInput(), at, envoy.Further(in.spoken().Chosen()))
-	return envoy.DetectWithin(l, in.Detect)
+	l.FilterChainMatcher = envoy.ExactMatchMap(envoy.PortInput(), at, envoy.OnMatchMatcher(in.spoken().Chosen()))
+	return envoy.WithDetectionTimeout(l, in.Detect)
 }
 
 // What begins the names of chains.
@@ -97,24 +97,24 @@ func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain 
 	tls := bytes
 	tls.tls = true
 	return []*listenerv3.FilterChain{
-		envoy.Chain(begins+chainTLS, nil, tls.filters()...),
-		envoy.Chain(begins+chainHTTP, nil, in.requests(requests)...),
-		envoy.Chain(begins+chainTCP, nil, bytes.filters()...),
+		envoy.FilterChain(begins+chainTLS, nil, tls.filters()...),
+		envoy.FilterChain(begins+chainHTTP, nil, in.requests(requests)...),
+		envoy.FilterChain(begins+chainTCP, nil, bytes.filters()...),
 	}
 }
 
 // spoken leads to them.
-func (in Inputs) spoken() envoy.Spoken {
+func (in Inputs) spoken() envoy.ProtocolChains {
 	byPort := func(chain string) *envoy.OnMatch {
 		ports := map[string]*envoy.OnMatch{}
 		for _, p := range in.Ports {
 			if len(p.Ranges) == 0 && (chain == chainTCP || !p.Opaque) { // where nothing is looked for, all is that
-				ports[wire.RouteName(p.Number)] = envoy.ToChain(registered + chain)
+				ports[wire.RouteName(p.Number)] = envoy.OnMatchChain(registered + chain)
 			}
 		}
-		return envoy.Further(envoy.InMap(envoy.PortInput(), ports, envoy.ToChain(unregistered+chain)))
+		return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.PortInput(), ports, envoy.OnMatchChain(unregistered+chain)))
 	}
-	return envoy.Spoken{TLS: byPort(chainTLS), HTTP: byPort(chainHTTP), Rest: byPort(chainTCP)}
+	return envoy.ProtocolChains{TLS: byPort(chainTLS), HTTP: byPort(chainHTTP), Rest: byPort(chainTCP)}
 }
 
 // rangesOf are the chains of a port's ranges of addresses, and what leads to them, or past them to those of other ports; nil of a port without any. A longer prefix comes before a
@@ -123,7 +123,7 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	if len(p.Ranges) == 0 {
 		return nil, nil
 	}
-	all := envoy.Spoken{TLS: envoy.ToChain(chainTLS), HTTP: envoy.ToChain(chainHTTP), Rest: envoy.ToChain(chainTCP)}
+	all := envoy.ProtocolChains{TLS: envoy.OnMatchChain(chainTLS), HTTP: envoy.OnMatchChain(chainHTTP), Rest: envoy.OnMatchChain(chainTCP)}
 	leads := map[netip.Prefix]*envoy.OnMatch{}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
@@ -132,12 +132,12 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	}
 	for _, r := range p.Ranges {
 		name := fmt.Sprintf("%d-%s", p.Number, r.Prefix)
-		bytes := tunnel{table: envoy.TableOfPort(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
-		chains = append(chains, envoy.Chain(name, nil, bytes.filters()...))
-		leads[r.Prefix] = envoy.ToChain(name)
+		bytes := tunnel{table: envoy.PortTableFormat(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
+		chains = append(chains, envoy.FilterChain(name, nil, bytes.filters()...))
+		leads[r.Prefix] = envoy.OnMatchChain(name)
 		if r.TLS {
-			leads[r.Prefix] = envoy.Further(envoy.Spoken{TLS: envoy.ToChain(name), HTTP: all.HTTP, Rest: all.Rest}.Chosen())
+			leads[r.Prefix] = envoy.OnMatchMatcher(envoy.ProtocolChains{TLS: envoy.OnMatchChain(name), HTTP: all.HTTP, Rest: all.Rest}.Chosen())
 		}
 	}
-	return chains, envoy.Further(envoy.InOrder(envoy.LongestFirst(leads), envoy.Further(all.Chosen())))
+	return chains, envoy.OnMatchMatcher(envoy.MatchList(envoy.LongestFirst(leads), envoy.OnMatchMatcher(all.Chosen())))
 }

@@ -12,7 +12,7 @@ import (
 
 // tlsChain asks about TLS connections by their SNI, which is "" where the ClientHello holds none.
 func (in Inputs) tlsChain(decide, asRange string) *listenerv3.FilterChain {
-	return envoy.Chain("tls", envoy.TLSSpoken(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange, mesh: in.Mesh}.filters()...)
+	return envoy.FilterChain("tls", envoy.MatchTLS(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange, mesh: in.Mesh}.filters()...)
 }
 
 // tunnel is a connection of an app's whose bytes are not looked at.
@@ -32,26 +32,26 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		envoy.HeaderKind: envoy.KindTCP, envoy.HeaderTo: "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.HeaderRange: t.asRange,
 	}}
 	whereto := []*statev3.FilterStateValue{
-		envoy.State(wire.StateProtocols, envoy.Said(envoy.SayALPN), envoy.NotShared),
-		envoy.State(wire.StateServerName, envoy.Said(envoy.SaySNI), envoy.NotShared),
-		envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SayDialled)+" + destination.address + "+envoy.SaidIn(envoy.SayHost), envoy.NotShared),
+		envoy.State(wire.StateProtocols, envoy.AnswerFormat(envoy.SayALPN), envoy.NotShared),
+		envoy.State(wire.StateServerName, envoy.AnswerFormat(envoy.SaySNI), envoy.NotShared),
+		envoy.ComputedState(wire.StateServerName, envoy.AnswerExpression(envoy.SayDialled)+" + destination.address + "+envoy.AnswerExpression(envoy.SayHost), envoy.NotShared),
 	}
 	if t.tls {
 		q.Name, q.Also[envoy.HeaderKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS
 		whereto = append(whereto,
-			envoy.Computed(wire.StateServerName, envoy.SaidIn(envoy.SaySNIOf)+" + connection.requested_server_name", envoy.NotShared),
-			envoy.Computed(wire.StateAuthority, envoy.SaidIn(envoy.SayThere)+" + connection.requested_server_name + ':' + "+envoy.SaidIn(envoy.SayPort), envoy.SharedOnce),
-			envoy.Computed(wire.StateSource, envoy.SaidIn(envoy.SayThere)+" + source.address", envoy.SharedOnce),
-			envoy.Computed(wire.StateDialled, envoy.SaidIn(envoy.SayThere)+" + destination.address", envoy.SharedOnce),
-			envoy.State(wire.StateCluster, envoy.Said(envoy.SayBehind), envoy.SharedOnce),
-			envoy.State(wire.StatePort, envoy.Said(envoy.SayPort), envoy.SharedOnce),
-			envoy.RulesAlong(),
+			envoy.ComputedState(wire.StateServerName, envoy.AnswerExpression(envoy.SaySNIOf)+" + connection.requested_server_name", envoy.NotShared),
+			envoy.ComputedState(wire.StateAuthority, envoy.AnswerExpression(envoy.SayThere)+" + connection.requested_server_name + ':' + "+envoy.AnswerExpression(envoy.SayPort), envoy.SharedOnce),
+			envoy.ComputedState(wire.StateSource, envoy.AnswerExpression(envoy.SayThere)+" + source.address", envoy.SharedOnce),
+			envoy.ComputedState(wire.StateDialled, envoy.AnswerExpression(envoy.SayThere)+" + destination.address", envoy.SharedOnce),
+			envoy.State(wire.StateCluster, envoy.AnswerFormat(envoy.SayBehind), envoy.SharedOnce),
+			envoy.State(wire.StatePort, envoy.AnswerFormat(envoy.SayPort), envoy.SharedOnce),
+			envoy.ShareRulings(),
 		)
 	}
 	if t.nobodys {
 		whereto = []*statev3.FilterStateValue{whereto[0], whereto[2]} // by the waypoint before a pod
 	}
-	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.AskedTags(q.Name)}.Filter()}
+	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}.Filter()}
 }
 
 // patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS
@@ -64,7 +64,7 @@ func patternsListener() *listenerv3.Listener {
 		wire.TagTarget: envoy.TagFormats[wire.TagTarget], wire.TagRules: envoy.TagFormats[wire.TagRules],
 	}}
 	// what was read before is read again: Envoy looks names up only where it knows one
-	return envoy.SpeakWithin(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.Chain("tls", nil, append(envoy.LookUp(), out.Filter())...)))
+	return envoy.WithFirstByteTimeout(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.FilterChain("tls", nil, append(envoy.ResolveFilters(), out.Filter())...)))
 }
 
 // TowardsGateway says to the gateway which host and port a tunnel is for. A pattern's host is the one that the client named.

@@ -36,11 +36,11 @@ func lastResort(rest resolve.OutboundPolicy, asked ...*routev3.Route) *routev3.V
 func unregisteredRoute(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) *routev3.Route {
 	out := unregisteredRow(rest, r)
 	if !envoy.IsAnswer(out) {
-		out.Metadata = envoy.DecidedBy(envoy.ConfigOf(rest.By))
+		out.Metadata = envoy.DecidedByMetadata(envoy.ObjectRef(rest.By))
 		envoy.WithRevision(out, unregisteredRevision(rest))
 	}
 	if r.Leaves() {
-		envoy.Outside(out, wire.Leaves, "", 0)
+		envoy.MarkOutside(out, wire.Leaves, "", 0)
 	}
 	switch r.To {
 	case resolve.ToMadeUp:
@@ -53,7 +53,7 @@ func unregisteredRoute(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute)
 }
 
 func unregisteredRow(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) *routev3.Route {
-	by, revision := envoy.ConfigOf(rest.By), unregisteredRevision(rest)
+	by, revision := envoy.ObjectRef(rest.By), unregisteredRevision(rest)
 	name := map[resolve.UnregisteredAction]string{resolve.Block: wire.BlockAllRoute, resolve.Nowhere: wire.MadeUpRoute, resolve.PassOn: wire.AllowAnyRoute}[r.Action]
 	if r.To == resolve.ToCluster {
 		name = wire.ClusterRoute
@@ -62,15 +62,15 @@ func unregisteredRow(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) *
 	case r.Action == resolve.LookUp:
 		return byHost()
 	case r.Action == resolve.PassOn && r.For == resolve.Requests:
-		return envoy.Route(name, envoy.AnyRequest(), envoy.To(wire.PassthroughCluster))
+		return envoy.Route(name, envoy.MatchAnyRequest(), envoy.ToCluster(wire.PassthroughCluster))
 	case r.Action == resolve.PassOn:
-		return envoy.Answer{Route: name, Config: by, Revision: revision, Cluster: wire.PassthroughCluster}.Row(envoy.AsksAbout(""))
+		return envoy.Answer{Route: name, Config: by, Revision: revision, Cluster: wire.PassthroughCluster}.Row(envoy.MatchQuestion(""))
 	case r.For == resolve.Connections:
-		return envoy.Nothing(name, by, revision).Row(envoy.AsksAbout(""))
+		return envoy.ClosedAnswer(name, by, revision).Row(envoy.MatchQuestion(""))
 	case r.Action == resolve.Nowhere:
-		return envoy.Refuse(name, envoy.AnyRequest(), 502, leadsNowhere, nil)
+		return envoy.Refuse(name, envoy.MatchAnyRequest(), 502, leadsNowhere, nil)
 	default:
-		return envoy.Refuse(name, envoy.AnyRequest(), 502, farend.NotRegistered, nil)
+		return envoy.Refuse(name, envoy.MatchAnyRequest(), 502, farend.NotRegistered, nil)
 	}
 }
 
@@ -81,7 +81,7 @@ const leadsNowhere = "sallyport: %REQ(:AUTHORITY)% is not registered for this po
 // toMadeUp keeps a route to connections whose address is one that was made up. Passing them on would leave their clients
 // waiting for an answer that cannot come.
 func toMadeUp(r *routev3.Route) *routev3.Route {
-	r.Match.FilterState = append(r.Match.FilterState, envoy.Holds(wire.StateOriginalDst, madeUp))
+	r.Match.FilterState = append(r.Match.FilterState, envoy.MatchState(wire.StateOriginalDst, madeUp))
 	return r
 }
 
@@ -105,10 +105,10 @@ func inCluster(networks []netip.Prefix, r *routev3.Route) *routev3.Route {
 // byHost sends requests to where their Host resolves to, at the port that the client chose (ALLOW_ANY_DYNAMIC_DNS). Only
 // names that can be looked up: an address in a Host, or "localhost", would get past the checks of DNS answers.
 func byHost() *routev3.Route {
-	r := envoy.Route(wire.AllowAnyRoute, envoy.AnyRequest(), envoy.To(wire.DynamicCluster))
+	r := envoy.Route(wire.AllowAnyRoute, envoy.MatchAnyRequest(), envoy.ToCluster(wire.DynamicCluster))
 	r.Match.Headers = []*routev3.HeaderMatcher{
-		{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(`(?i)([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?`)},
-		{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(`(?i)(.*\.)?localhost\.?(:[0-9]+)?`), InvertMatch: true},
+		{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(`(?i)([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?`)},
+		{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(`(?i)(.*\.)?localhost\.?(:[0-9]+)?`), InvertMatch: true},
 	}
 	return envoy.EnableFilters(envoy.WithState(r, envoy.State(wire.StateDynamicPort, "%DOWNSTREAM_LOCAL_PORT%", envoy.NotShared)), envoy.FilterDynamicForwardProxy)
 }
@@ -116,12 +116,12 @@ func byHost() *routev3.Route {
 // byHostOfRequest is the cluster behind it.
 func byHostOfRequest() *clusterv3.Cluster {
 	c := envoy.DynamicForwardProxyCluster(wire.DynamicCluster, envoy.Metadata(wire.RolePassthrough, ""))
-	c.TypedExtensionProtocolOptions = envoy.SameProtocol()
+	c.TypedExtensionProtocolOptions = envoy.DownstreamProtocol()
 	return c
 }
 
 // unregisteredRevision is that of what decides about what nobody registered. It covers that alone, and not the whole object: whatever
 // else is edited in a Sidecar or in the mesh's settings, listeners and rows stay as they are.
 func unregisteredRevision(r resolve.OutboundPolicy) string {
-	return envoy.UnregisteredRevision(envoy.ConfigOf(r.By), r.AllowAny)
+	return envoy.UnregisteredRevision(envoy.ObjectRef(r.By), r.AllowAny)
 }

@@ -53,7 +53,7 @@ func (h *Host) end(t *resolve.WeightedDestination) httproute.End {
 	e := httproute.End{Cluster: h.clusterTo(t), Traffic: t.Rule.SubsetTraffic(t.Subset, t.Port.Number)}
 	own := &routev3.Route{}
 	if svc.Exit.IsZero() {
-		farend.Dialled(own, svc, t.Port.TargetPort)
+		farend.ConnectByName(own, svc, t.Port.TargetPort)
 	} else {
 		e.Authority, e.Traffic = asRegistered(svc, t.Port), registry.TrafficPolicy{}
 		if t.RegisteredBySeveral {
@@ -64,9 +64,9 @@ func (h *Host) end(t *resolve.WeightedDestination) httproute.End {
 		envoy.WithoutHTTP11Only(own)
 	}
 	if svc.External && svc.Exit.IsZero() {
-		envoy.AllConfigured(own, envoy.LeavesFor(svc.Host, t.Port.Number, outsideOf(svc)))
+		envoy.WithFilterConfigs(own, envoy.OutsideFilterConfigs(svc.Host, t.Port.Number, outsideOf(svc)))
 	}
-	e.Filters = envoy.EnableFilters(envoy.LoggedElsewhere(own, loggedElsewhereBy(svc)), farend.Translations(t.Port)...).TypedPerFilterConfig
+	e.Filters = envoy.EnableFilters(envoy.MarkLoggedBy(own, loggedElsewhereBy(svc)), farend.ProtocolTranslations(t.Port)...).TypedPerFilterConfig
 	return e
 }
 
@@ -98,7 +98,7 @@ func asRegistered(svc *registry.Service, port registry.Port) string {
 // userConnections renders a user's route of connections: an answer for each destination, which take their shares in turn.
 func (h *Host) userConnections(r *resolve.Route) []*routev3.Route {
 	return httproute.Shares(r, func(t *resolve.WeightedDestination) *routev3.Route {
-		row := asked(h.answerTo(t, r).Row(envoy.AsksAbout("")), r, h)
+		row := asked(h.answerTo(t, r).Row(envoy.MatchQuestion("")), r, h)
 		if t.Closed != nil {
 			return row
 		}
@@ -133,25 +133,25 @@ func (h *Host) wrapped(routes []resolve.Route) (out []*resource.Resource) {
 	return out
 }
 
-func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.GivenCredential, r *resolve.ReachedDestination, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
+func clusterOf(name string, svc *registry.Service, port registry.Port, tls *registry.TLSSettings, given registry.ServedCredential, r *resolve.ReachedDestination, subset string, mutual farend.Mutual, h *Host) []*resource.Resource {
 	if len(r.Restrictions.Refused) > 0 {
 		left := *svc
 		left.Endpoints = farend.Reachable(svc.Endpoints, r.Restrictions)
 		svc = &left
 	}
 	if s, ok := r.Rule.Subset(subset); ok {
-		svc = farend.Within(svc, s)
+		svc = farend.SubsetOf(svc, s)
 	}
 	role := wire.RoleExternal
 	if !svc.External {
 		role = wire.RoleMesh
 	}
 	way := farend.Options{Mutual: mutual, Near: h.Near, TLS: tls, Given: given, Connect: r.Rule.ConnectTimeoutOf(subset, port.Number, h.Connect), Traffic: r.Rule.SubsetTraffic(subset, port.Number)}
-	return farend.Cluster(resource.Cluster, name, svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(svc.SourceOf(port))), svc, port))
+	return farend.Cluster(resource.Cluster, name, svc, port, way, farend.OpaqueRevision(envoy.Metadata(role, envoy.ObjectRef(svc.SourceOf(port))), svc, port))
 }
 
 // secrets are what the routes need of Secrets.
-func (h *Host) secrets() []registry.GivenCredential {
+func (h *Host) secrets() []registry.ServedCredential {
 	out := h.Restrictions.Secrets()
 	if h.Led == nil {
 		return out
@@ -169,7 +169,7 @@ func (h *Host) secrets() []registry.GivenCredential {
 // unrouted ends what none of the user's routes means.
 func unrouted(r *resolve.Route) *routev3.Route {
 	if r.For == resolve.Requests {
-		return farend.NoRoute(r.By, r.Revision, envoy.AnyRequest())
+		return farend.NoRoute(r.By, r.Revision, envoy.MatchAnyRequest())
 	}
-	return farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.AsksAbout(""))
+	return farend.NoRouteAnswer(r.By, r.Revision).Row(envoy.MatchQuestion(""))
 }

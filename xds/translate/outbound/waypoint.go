@@ -16,12 +16,12 @@ func (h *Host) toWaypoint(port registry.Port) []*resource.Resource {
 	if h.Service.External {
 		role = wire.RoleWaypoint
 	}
-	md := farend.OpaqueRevision(envoy.Metadata(role, envoy.ConfigOf(h.Service.SourceOf(port))), h.Service, port)
+	md := farend.OpaqueRevision(envoy.Metadata(role, envoy.ObjectRef(h.Service.SourceOf(port))), h.Service, port)
 	return farend.ToWaypoint(h.Waypoint, h.Service, port, h.Trust, h.Connect, md)
 }
 
 // requestsToWaypoint is the route of requests that go there, as they came: what becomes of them is told there.
 func (h *Host) requestsToWaypoint(port registry.Port) *routev3.Route {
-	row := envoy.Route("default", envoy.AnyRequest(), envoy.Retried(wire.ClusterName(port.Number, h.Service.Host)))
-	return envoy.WithoutHTTP11Only(envoy.EnableFilters(row, farend.Translations(port)...))
+	row := envoy.Route("default", envoy.MatchAnyRequest(), envoy.ToClusterRetried(wire.ClusterName(port.Number, h.Service.Host)))
+	return envoy.WithoutHTTP11Only(envoy.EnableFilters(row, farend.ProtocolTranslations(port)...))
 }

@@ -41,9 +41,9 @@ func (p Pod) Part() *part.Part {
 
 // answer says of connections that they go by the waypoint, if policies pass them on.
 func (p Pod) answer() *routev3.Route {
-	row := podAnswer(p.FrontedPod, wire.PodRoute, envoy.ConfigOf(p.Policy.By), unregisteredRevision(p.Policy)).Row(envoy.AsksAbout(""))
+	row := podAnswer(p.FrontedPod, wire.PodRoute, envoy.ObjectRef(p.Policy.By), unregisteredRevision(p.Policy)).Row(envoy.MatchQuestion(""))
 	if p.Policy.AllowAny {
-		envoy.Outside(row, wire.Leaves, "", 0)
+		envoy.MarkOutside(row, wire.Leaves, "", 0)
 	}
 	return row
 }
@@ -61,9 +61,9 @@ func (Pod) Endpoints([]registry.Endpoint) []*resource.Resource { return nil }
 
 // podsTable is the table of pods, which is there before any is asked for, and the ways to the waypoints before them.
 func (in Inputs) podsTable() []*resource.Resource {
-	table := envoy.Table(wire.PodsTable, unaskedPod(in.Outside.Unfronted()), in.Hosts, true)
+	table := envoy.RouteTable(wire.PodsTable, unaskedPod(in.Outside.Unfronted()), in.Hosts, true)
 	table.VhostHeader = envoy.HeaderTo
-	out := append(envoy.FirstRow(wire.PodsTable, in.Hosts), envoy.Scope(wire.PodsTable), envoy.Seal(resource.Route, wire.PodsTable, in.led(table)))
+	out := append(envoy.PlaceholderRow(wire.PodsTable, in.Hosts), envoy.ScopedRoutes(wire.PodsTable), envoy.Seal(resource.Route, wire.PodsTable, in.led(table)))
 	for _, front := range in.Waypoints {
 		out = append(out, farend.ToPodsWaypoint(front, in.Inbound.Trust, in.Connect)...)
 	}
@@ -79,7 +79,7 @@ func unaskedPod(policy resolve.OutboundPolicy) *routev3.VirtualHost {
 
 // askPods asks that table about connections.
 func askPods() *routev3.Route {
-	r := envoy.Route(wire.PodRoute, envoy.AsksAbout(""), envoy.To(envoy.AllTables))
+	r := envoy.Route(wire.PodRoute, envoy.MatchQuestion(""), envoy.ToCluster(envoy.AllTables))
 	r.RequestHeadersToAdd = []*corev3.HeaderValueOption{{
 		Header:       &corev3.HeaderValue{Key: envoy.HeaderTable, Value: wire.PodsTable},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
@@ -102,10 +102,10 @@ func toPods(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) []*routev3
 	asks := envoy.AskOfPods(unregisteredRow(rest, asElsewhere))
 	out := []*routev3.Route{ends, goes, asks}
 	for _, row := range out {
-		row.Metadata = envoy.DecidedBy(envoy.ConfigOf(rest.By))
+		row.Metadata = envoy.DecidedByMetadata(envoy.ObjectRef(rest.By))
 		envoy.WithRevision(row, unregisteredRevision(rest))
 		if r.Leaves() {
-			envoy.Outside(row, wire.Leaves, "", 0)
+			envoy.MarkOutside(row, wire.Leaves, "", 0)
 		}
 		within(row)
 	}
@@ -114,12 +114,12 @@ func toPods(rest resolve.OutboundPolicy, r resolve.UnregisteredRoute) []*routev3
 
 // podRows are those of a headless Service's pods that have a waypoint before their own addresses, for connections, and then for requests, which a question must not get to.
 func (h *Host) podRows(port registry.Port) (out []*routev3.Route) {
-	by := envoy.ConfigOf(h.Service.SourceOf(port))
+	by := envoy.ObjectRef(h.Service.SourceOf(port))
 	for _, p := range h.FrontedPods {
-		requests := envoy.ToPod(envoy.Route(wire.PodRoute, envoy.AnyRequest(), envoy.To(wire.PodsWaypoint(p.Gateway.Host()))))
-		requests.Metadata = envoy.DecidedBy(by)
+		requests := envoy.ToPod(envoy.Route(wire.PodRoute, envoy.MatchAnyRequest(), envoy.ToCluster(wire.PodsWaypoint(p.Gateway.Host()))))
+		requests.Metadata = envoy.DecidedByMetadata(by)
 		envoy.WithRevision(requests, h.Service.RevisionOf(port))
-		rows := []*routev3.Route{podAnswer(p, wire.PodRoute, by, h.Service.RevisionOf(port)).Row(envoy.AsksAbout("")), requests}
+		rows := []*routev3.Route{podAnswer(p, wire.PodRoute, by, h.Service.RevisionOf(port)).Row(envoy.MatchQuestion("")), requests}
 		if p.Closed != nil {
 			rows = []*routev3.Route{farend.ClosedAnswer(*p.Closed), farend.ClosedRequests(*p.Closed)}
 		}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -24,7 +25,7 @@ type Uses struct {
 	Ports    []PortUse
 	Ranges   []RangeUse
 	Gateways []GatewayRef
-	Secrets  []registry.GivenCredential
+	Secrets  []registry.ServedCredential
 	// Fronts are what a waypoint opens for the host, and Leads the other hosts that its routes there lead to.
 	Fronts []Front
 	Leads  []string
@@ -113,4 +114,25 @@ func (p *Part) All() []*resource.Resource {
 		return p.Resources
 	}
 	return append(slices.Clip(p.Resources), p.packed.All()...)
+}
+
+// GatewayRef is the way to an egress gateway. A borrowed one, which its owner does not name as a gateway, has a cluster
+// beside the one that it has as a service.
+type GatewayRef struct {
+	Ref      registry.Ref
+	borrowed bool
+}
+
+// LegOf is the way that a service leaves by.
+func LegOf(svc *registry.Service) GatewayRef { return GatewayRef{svc.Exit, svc.Borrowed} }
+
+// Cluster is the name of its cluster.
+func (l GatewayRef) Cluster() string {
+	return wire.GatewayCluster(registry.GatewayPort, l.Ref.Host(), l.borrowed)
+}
+
+// SealDNSDefaults is the resource about names that are not in the table.
+func SealDNSDefaults(r name.Defaults) *resource.Resource {
+	n := name.Name{Host: name.Everything, Defaults: &r}
+	return resource.SealBytes(resource.Name, n.Host, n.Marshal())
 }

@@ -50,7 +50,7 @@ func (say says) governed(ns string, trust envoy.TrustDomains) renders {
 				accounts[id] = say.subject(a.Subject)
 			}
 		}
-		return envoy.Further(envoy.InMap(client(), accounts, others))
+		return envoy.OnMatchMatcher(envoy.ExactMatchMap(client(), accounts, others))
 	}
 }
 
@@ -58,9 +58,9 @@ func (say says) governed(ns string, trust envoy.TrustDomains) renders {
 func (say says) inAnyNamespace(g resolve.Governed, trust envoy.TrustDomains) *envoy.OnMatch {
 	var lines []*line
 	for _, a := range g.Accounts {
-		lines = append(lines, envoy.If(envoy.IsLike(client(), trust.AccountAnywhere(a.Name)), say.subject(a.Subject)))
+		lines = append(lines, envoy.MatchCase(envoy.InputMatches(client(), trust.AccountAnywhere(a.Name)), say.subject(a.Subject)))
 	}
-	return envoy.Further(envoy.InOrder(lines, say.subject(g.Others)))
+	return envoy.OnMatchMatcher(envoy.MatchList(lines, say.subject(g.Others)))
 }
 
 func (say says) subject(s resolve.Subject) *envoy.OnMatch {
@@ -75,7 +75,7 @@ func (say says) subject(s resolve.Subject) *envoy.OnMatch {
 	for _, a := range s.At {
 		at[a.Address.String()] = say.level(a.Level)
 	}
-	return envoy.Further(envoy.InMap(from(), at, others))
+	return envoy.OnMatchMatcher(envoy.ExactMatchMap(from(), at, others))
 }
 
 // notNarrowed lets what the root namespace allowed for good pass by a namespace's own level.
@@ -83,11 +83,11 @@ func notNarrowed(render renders) renders {
 	return func(g resolve.Governed, observed bool) *envoy.OnMatch {
 		final := envoy.RuledBefore(wire.StatRoot+wire.EnforcedRule, wire.RuleFinal+"|")
 		if observed { // the root namespace's observed policies may say something else
-			final = envoy.Any(
+			final = envoy.AnyOf(
 				envoy.RuledBefore(wire.StatRoot+wire.ShadowRule, wire.RuleFinal+"|"),
-				envoy.All(envoy.Not(envoy.NotedBefore(wire.StatRoot+wire.ShadowRule)), final))
+				envoy.AllOf(envoy.Not(envoy.NotedBefore(wire.StatRoot+wire.ShadowRule)), final))
 		}
-		return envoy.Further(envoy.InOrder([]*line{envoy.If(final, nothing())}, render(g, observed)))
+		return envoy.OnMatchMatcher(envoy.MatchList([]*line{envoy.MatchCase(final, nothing())}, render(g, observed)))
 	}
 }
 
@@ -98,7 +98,7 @@ func letOut(mesh string, render func(says) renders) renders {
 		return render(ruling)
 	}
 	return func(g resolve.Governed, observed bool) *envoy.OnMatch {
-		return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside),
+		return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.StateInput(wire.StateOutside),
 			map[string]*envoy.OnMatch{wire.LetOutByPolicy: render(closing(mesh))(g, observed)}, render(ruling)(g, observed)))
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Self are the filters of a proxy that is for one workload: of a sidecar, they are about what a row says goes outside. Where rules let out
+// WorkloadFilters are the filters of a proxy that is for one workload: of a sidecar, they are about what a row says goes outside. Where rules let out
 // what nobody registered, mesh is the object that closes it otherwise.
-func Self(set egresspolicy.Set, sidecar bool, mesh string) []*resource.Resource {
+func WorkloadFilters(set egresspolicy.Set, sidecar bool, mesh string) []*resource.Resource {
 	alone := func(say says) renders {
 		return func(g resolve.Governed, _ bool) *envoy.OnMatch { return say.subject(g.Others) }
 	}
@@ -26,17 +26,17 @@ func Self(set egresspolicy.Set, sidecar bool, mesh string) []*resource.Resource 
 		}
 		return func(g resolve.Governed, observed bool) *envoy.OnMatch {
 			leaving := render(g, observed)
-			return envoy.Further(envoy.InMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{wire.Leaves: leaving, wire.LetOutByPolicy: leaving}, nothing()))
+			return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.StateInput(wire.StateOutside), map[string]*envoy.OnMatch{wire.Leaves: leaving, wire.LetOutByPolicy: leaving}, nothing()))
 		}
 	}
 	return []*resource.Resource{
-		envoy.SealExtension(envoy.FilterRoot, filter(wire.StatRoot, resolve.Alone(set.Root), false, mesh != "", outside(letOut(mesh, alone)))),
-		envoy.SealExtension(envoy.FilterOwn, filter(wire.StatOwn, resolve.Alone(set.Own), set.Root.Unsettles(), false, outside(notNarrowed(alone(ruling))))),
+		envoy.SealExtension(envoy.FilterRoot, filter(wire.StatRoot, resolve.GovernOne(set.Root), false, mesh != "", outside(letOut(mesh, alone)))),
+		envoy.SealExtension(envoy.FilterOwn, filter(wire.StatOwn, resolve.GovernOne(set.Own), set.Root.Unsettles(), false, outside(notNarrowed(alone(ruling))))),
 	}
 }
 
-// Root is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone. mesh is as of Self.
-func Root(name, ns string, g resolve.Governed, trust envoy.TrustDomains, mesh string) *resource.Resource {
+// RootLevel is the root namespace's level for some namespaces; where it tells their workloads apart, it is for ns alone. mesh is as of Self.
+func RootLevel(name, ns string, g resolve.Governed, trust envoy.TrustDomains, mesh string) *resource.Resource {
 	return envoy.SealExtension(name, RootFilter(ns, g, trust, mesh))
 }
 
@@ -45,20 +45,20 @@ func RootFilter(ns string, g resolve.Governed, trust envoy.TrustDomains, mesh st
 	return filter(wire.StatRoot, g, false, mesh != "", letOut(mesh, func(say says) renders { return say.governed(ns, trust) }))
 }
 
-// Own is a namespace's own level, beside one of the root namespace that may be unsettled (egresspolicy.Level).
-func Own(name, ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *resource.Resource {
-	return envoy.SealExtension(name, OwnFilter(ns, g, unsettled, trust))
+// NamespaceLevel is a namespace's own level, beside one of the root namespace that may be unsettled (egresspolicy.Level).
+func NamespaceLevel(name, ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *resource.Resource {
+	return envoy.SealExtension(name, NamespaceFilter(ns, g, unsettled, trust))
 }
 
-// OwnFilter is what Own seals.
-func OwnFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *httprbacv3.RBAC {
+// NamespaceFilter is what Own seals.
+func NamespaceFilter(ns string, g resolve.Governed, unsettled bool, trust envoy.TrustDomains) *httprbacv3.RBAC {
 	return filter(wire.StatOwn, g, unsettled, false, notNarrowed(says(ruling).governed(ns, trust)))
 }
 
 // Unknown denies what comes from a namespace whose level is not there, at the proxy of a node or at a waypoint; mesh is as of Self.
 func Unknown(mesh, where string) *httprbacv3.RBAC {
 	says := wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: "namespace", Reason: "the " + where + " does not have the policies of the pod's namespace yet"}
-	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatOwn, Matcher: whole(envoy.Ruled(says.String(), false))}
+	return &httprbacv3.RBAC{RulesStatPrefix: wire.StatOwn, Matcher: whole(envoy.OnMatchVerdict(says.String(), false))}
 }
 
 // Index is a gateway's filter that keeps the level of the client's namespace: of is its resource, by the namespace; others is that
@@ -87,7 +87,7 @@ func IndexOutside(name string, of map[string]*httprbacv3.RBAC, others *httprbacv
 	m := within(of, others, trust)
 	if len(of) > 0 || others != nil {
 		state := envoy.StateInput(wire.StateOutside)
-		m = envoy.InOrder([]*line{envoy.If(envoy.Any(envoy.Is(state, wire.Leaves), envoy.Is(state, wire.LetOutByPolicy)), envoy.Further(m))}, nil)
+		m = envoy.MatchList([]*line{envoy.MatchCase(envoy.AnyOf(envoy.InputIs(state, wire.Leaves), envoy.InputIs(state, wire.LetOutByPolicy)), envoy.OnMatchMatcher(m))}, nil)
 	}
 	return sealIndex(name, m)
 }
@@ -114,7 +114,7 @@ func index(of map[string]*envoy.OnMatch, otherwise *envoy.OnMatch, trust envoy.T
 			namespaces[accounts] = kept
 		}
 	}
-	return envoy.ByPrefix(client(), namespaces, otherwise)
+	return envoy.PrefixMatchMap(client(), namespaces, otherwise)
 }
 
 func sealIndex(name string, m *cncfmatcherv3.Matcher) *resource.Resource {
@@ -126,12 +126,12 @@ func sealIndex(name string, m *cncfmatcherv3.Matcher) *resource.Resource {
 
 // keep goes on by a resource.
 func keep(name string) *envoy.OnMatch {
-	return envoy.Does("keep", &compositev3.ExecuteFilterAction{DynamicConfig: &compositev3.DynamicConfig{
-		Name: name, ConfigDiscovery: envoy.ByECDS(envoy.AccessType),
+	return envoy.OnMatchAction("keep", &compositev3.ExecuteFilterAction{DynamicConfig: &compositev3.DynamicConfig{
+		Name: name, ConfigDiscovery: envoy.ECDSSource(envoy.AccessType),
 	}})
 }
 
 // keepWithin goes on by a filter that is in the index itself.
 func keepWithin(level *httprbacv3.RBAC) *envoy.OnMatch {
-	return envoy.Does("keep", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.rbac", TypedConfig: envoy.ToAny(level)}})
+	return envoy.OnMatchAction("keep", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.rbac", TypedConfig: envoy.ToAny(level)}})
 }

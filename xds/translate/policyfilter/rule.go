@@ -29,9 +29,9 @@ func (say says) level(l egresspolicy.Level) *envoy.OnMatch {
 	exact, suffixes := patterns(l)
 	var below []*line
 	for _, suffix := range suffixes {
-		below = append(below, envoy.If(envoy.EndsIn(host(), "."+suffix), say.rules(l, "*."+suffix)))
+		below = append(below, envoy.MatchCase(envoy.InputHasSuffix(host(), "."+suffix), say.rules(l, "*."+suffix)))
 	}
-	otherwise := envoy.Further(envoy.InOrder(below, say.rules(l, "")))
+	otherwise := envoy.OnMatchMatcher(envoy.MatchList(below, say.rules(l, "")))
 	if len(exact) == 0 {
 		return otherwise
 	}
@@ -39,7 +39,7 @@ func (say says) level(l egresspolicy.Level) *envoy.OnMatch {
 	for _, name := range exact {
 		values[name] = say.rules(l, name)
 	}
-	return envoy.Further(envoy.InMap(host(), values, otherwise))
+	return envoy.OnMatchMatcher(envoy.ExactMatchMap(host(), values, otherwise))
 }
 
 // patterns are the hosts that rules name, and the ends of those that they name by patterns, the longest first.
@@ -73,16 +73,16 @@ func (say says) rules(l egresspolicy.Level, name string) *envoy.OnMatch {
 			by := say(egresspolicy.Ruling{Action: r.Action, Policy: p, Rule: r})
 			asked := conditions(r)
 			if len(r.Paths) > 0 {
-				lines = append(lines, envoy.If(envoy.All(append(asked, envoy.IsLike(path(), egresspolicy.Abnormal))...), say(egresspolicy.Ruling{Action: egresspolicy.Deny, Policy: p, Rule: r, Path: true})))
+				lines = append(lines, envoy.MatchCase(envoy.AllOf(append(asked, envoy.InputMatches(path(), egresspolicy.Abnormal))...), say(egresspolicy.Ruling{Action: egresspolicy.Deny, Policy: p, Rule: r, Path: true})))
 				asked = append(conditions(r), paths(r))
 			}
 			if len(asked) == 0 {
-				return envoy.Further(envoy.InOrder(lines, by))
+				return envoy.OnMatchMatcher(envoy.MatchList(lines, by))
 			}
-			lines = append(lines, envoy.If(envoy.All(asked...), by))
+			lines = append(lines, envoy.MatchCase(envoy.AllOf(asked...), by))
 		}
 	}
-	return envoy.Further(envoy.InOrder(lines, say.byDefault(l)))
+	return envoy.OnMatchMatcher(envoy.MatchList(lines, say.byDefault(l)))
 }
 
 func (say says) byDefault(l egresspolicy.Level) *envoy.OnMatch {
@@ -91,20 +91,20 @@ func (say says) byDefault(l egresspolicy.Level) *envoy.OnMatch {
 }
 
 // nothing is what a level says that says nothing.
-func nothing() *envoy.OnMatch { return envoy.Ruled(wire.NoRule, true) }
+func nothing() *envoy.OnMatch { return envoy.OnMatchVerdict(wire.NoRule, true) }
 
 func ruling(r egresspolicy.Ruling) *envoy.OnMatch {
 	if r.Action == egresspolicy.Unset {
 		return nothing()
 	}
-	return envoy.Ruled(Name(r), r.Action == egresspolicy.Allow)
+	return envoy.OnMatchVerdict(Name(r), r.Action == egresspolicy.Allow)
 }
 
 const notRegistered = "nobody registered the host, and no rule lets this workload out to it"
 
 // closing is what comes of a ruling about a host that nobody registered: mesh stands for its being closed otherwise.
 func closing(mesh string) says {
-	closed := envoy.Ruled(wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: egresspolicy.RuleUnregistered, Reason: notRegistered}.String(), false)
+	closed := envoy.OnMatchVerdict(wire.Rule{Verdict: wire.RuleDenies, Policy: mesh, Rule: egresspolicy.RuleUnregistered, Reason: notRegistered}.String(), false)
 	return func(r egresspolicy.Ruling) *envoy.OnMatch {
 		if r.Action == egresspolicy.Deny || r.LetsOut() {
 			return ruling(r)
@@ -134,7 +134,7 @@ func Name(r egresspolicy.Ruling) string {
 // conditions are what a rule asks for beside its hosts and paths. What is dear comes last.
 func conditions(r *egresspolicy.Rule) (out []*envoy.Predicate) {
 	if len(r.Ports) > 0 {
-		out = append(out, envoy.IsLike(port(), ports(r.Ports)))
+		out = append(out, envoy.InputMatches(port(), ports(r.Ports)))
 	}
 	if r.ReadsRequests() { // a question about a connection is a request, too
 		out = append(out, protocols([]egresspolicy.Protocol{egresspolicy.HTTP}))
@@ -142,16 +142,16 @@ func conditions(r *egresspolicy.Rule) (out []*envoy.Predicate) {
 		out = append(out, protocols(r.Protocols))
 	}
 	if len(r.Methods) > 0 {
-		out = append(out, envoy.IsLike(envoy.HeaderInput(":method"), alternatives(r.Methods)))
+		out = append(out, envoy.InputMatches(envoy.HeaderInput(":method"), alternatives(r.Methods)))
 	}
 	for _, h := range r.Headers {
-		out = append(out, envoy.IsLike(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value)))
+		out = append(out, envoy.InputMatches(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value)))
 	}
 	if !r.From.IsZero() {
-		out = append(out, envoy.NotBefore(r.From))
+		out = append(out, envoy.TimeNotBefore(r.From))
 	}
 	if !r.Until.IsZero() {
-		out = append(out, envoy.Before(r.Until))
+		out = append(out, envoy.TimeBefore(r.Until))
 	}
 	return out
 }
@@ -164,7 +164,7 @@ func paths(r *egresspolicy.Rule) *envoy.Predicate {
 	for _, p := range r.Paths {
 		list = append(list, egresspolicy.PathRegex(p, r.Action == egresspolicy.Deny))
 	}
-	return envoy.IsLike(path(), "("+strings.Join(list, "|")+")"+query)
+	return envoy.InputMatches(path(), "("+strings.Join(list, "|")+")"+query)
 }
 
 // ports are expressions for what is asked for (wire.StateAt): a request to port 80 says none.
@@ -194,12 +194,12 @@ func protocols(list []egresspolicy.Protocol) *envoy.Predicate {
 	for _, p := range list {
 		switch p {
 		case egresspolicy.TLS:
-			out = append(out, envoy.Is(spoken(), envoy.KindTLS))
+			out = append(out, envoy.InputIs(spoken(), envoy.KindTLS))
 		case egresspolicy.TCP:
-			out = append(out, envoy.Is(spoken(), envoy.KindTCP))
+			out = append(out, envoy.InputIs(spoken(), envoy.KindTCP))
 		default:
-			out = append(out, envoy.Not(envoy.IsLike(spoken(), ".+")))
+			out = append(out, envoy.Not(envoy.InputMatches(spoken(), ".+")))
 		}
 	}
-	return envoy.Any(out...)
+	return envoy.AnyOf(out...)
 }

@@ -39,7 +39,7 @@ func (a Asked) connections(set authz.Set, see authzfilter.Inputs, cluster func(p
 	}
 	switch {
 	case why != "":
-		return []*listenerv3.Filter{envoy.CloseAbout(authzfilter.OfConnections(authzfilter.Asked(nil, authzfilter.AskedConnections(set, see, why))))}
+		return []*listenerv3.Filter{envoy.CloseMatching(authzfilter.OfConnections(authzfilter.Asked(nil, authzfilter.AskedConnections(set, see, why))))}
 	case a.By != nil:
 		return cluster(a.By.Name).AskAbout(authzfilter.OfConnections(authzfilter.Asked(authzfilter.AskedConnections(set, see, ""), nil)))
 	}

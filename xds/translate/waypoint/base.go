@@ -30,7 +30,7 @@ type Inputs struct {
 	Trust       envoy.TrustDomains
 	IPv6        bool
 	Log         string // what is recorded: one of mesh's words
-	Hosts       envoy.Inline
+	Hosts       envoy.InlineHosts
 	DNSDefaults name.Defaults
 	// Authorizers are all that policies may have asked: which ones do changes no listener.
 	Authorizers []envoy.Authorizer
@@ -52,16 +52,16 @@ func (in Inputs) Resources() []*resource.Resource {
 	out := []*resource.Resource{
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.Seal(resource.Listener, l.Name, l),
-		envoy.Seal(resource.Route, wire.WaypointListener, envoy.Table(wire.WaypointListener, envoy.Unfronted(), in.Hosts, false)),
+		envoy.Seal(resource.Route, wire.WaypointListener, envoy.RouteTable(wire.WaypointListener, envoy.NotFrontedHost(), in.Hosts, false)),
 		part.SealDNSDefaults(in.DNSDefaults),
 	}
-	out = append(out, envoy.FirstRow(wire.WaypointListener, in.Hosts)...)
+	out = append(out, envoy.PlaceholderRow(wire.WaypointListener, in.Hosts)...)
 	for _, f := range in.Fronts {
 		switch {
 		case f.HTTP: // what comes by HBONE
 			out = append(out, inner(f, "requests", in.filters(f))...)
 		case f.Asks(): // once the client is known
-			out = append(out, inner(f, "bytes", envoy.WaypointBytes(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front)))...)
+			out = append(out, inner(f, "bytes", envoy.WaypointTCPFilters(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front)))...)
 		}
 	}
 	return append(append(out, pods...), in.outside()...)
@@ -69,36 +69,36 @@ func (in Inputs) Resources() []*resource.Resource {
 
 // inner is an internal listener of a port's, and the cluster before it.
 func inner(f Front, chain string, filters []*listenerv3.Filter) []*resource.Resource {
-	return []*resource.Resource{envoy.SealCluster(envoy.Internal(f.Name())), envoy.Seal(resource.Listener, f.Name(), envoy.InternalListener(f.Name(), nil, envoy.Chain(chain, nil, filters...)))}
+	return []*resource.Resource{envoy.SealCluster(envoy.InternalCluster(f.Name())), envoy.Seal(resource.Listener, f.Name(), envoy.InternalListener(f.Name(), nil, envoy.FilterChain(chain, nil, filters...)))}
 }
 
 func (in Inputs) listener() *listenerv3.Listener {
-	l := envoy.At(&listenerv3.Listener{
+	l := envoy.BindAll(&listenerv3.Listener{
 		Name: wire.WaypointListener, TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters: []*listenerv3.ListenerFilter{envoy.InspectTLS()}, ListenerFiltersTimeout: durationpb.New(envoy.HelloPatience),
 	}, wire.HBONEPort, in.IPv6)
 	for _, f := range in.Fronts {
-		match := envoy.TLSSpoken()
+		match := envoy.MatchTLS()
 		match.ServerNames, match.ApplicationProtocols = []string{resolve.SNI(f.Port, f.In, f.Host)}, wire.MeshALPN
-		c := envoy.Chain(f.Name(), match, append([]*listenerv3.Filter{envoy.KnowClientFar()}, in.filters(f)...)...)
+		c := envoy.FilterChain(f.Name(), match, append([]*listenerv3.Filter{envoy.SharedClientFilter()}, in.filters(f)...)...)
 		var offers []string
 		if f.HTTP {
 			offers = []string{"h2", envoy.HTTP11}
 		}
 		c.TransportSocket = envoy.MeshServerTLS(in.Trust, offers...)
-		l.FilterChains = append(l.FilterChains, envoy.HandshakeWithin(c))
+		l.FilterChains = append(l.FilterChains, envoy.WithHandshakeTimeout(c))
 	}
-	match := envoy.TLSSpoken()
+	match := envoy.MatchTLS()
 	match.ApplicationProtocols = []string{"h2"}
-	tunnels := envoy.Chain("hbone", match, envoy.KnowClientFar(), envoy.WaypointTunnels(wire.WaypointListener, in.logs(), in.deniedOnly()))
+	tunnels := envoy.FilterChain("hbone", match, envoy.SharedClientFilter(), envoy.WaypointTunnels(wire.WaypointListener, in.logs(), in.deniedOnly()))
 	tunnels.TransportSocket = envoy.MeshServerTLS(in.Trust, "h2")
-	l.FilterChains = append(l.FilterChains, envoy.HandshakeWithin(tunnels))
+	l.FilterChains = append(l.FilterChains, envoy.WithHandshakeTimeout(tunnels))
 	return l
 }
 
 // filters take what is for a Service's port on.
 func (in Inputs) filters(f Front) []*listenerv3.Filter {
-	out := []*listenerv3.Filter{envoy.ForPort(f.Port)}
+	out := []*listenerv3.Filter{envoy.NoteServicePort(f.Port)}
 	if f.HTTP {
 		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside, in.asking(f)))
 	}
@@ -110,8 +110,8 @@ func (in Inputs) filters(f Front) []*listenerv3.Filter {
 		on.Log = wire.InboundTCP
 	}
 	if len(f.Set) > 0 {
-		out = append(out, f.Asked.connections(f.Set, See(in.Trust), in.authorizer)...)
-		out = append(out, envoy.Judge(connections(f.Set, See(in.Trust))))
+		out = append(out, f.Asked.connections(f.Set, ClientInputs(in.Trust), in.authorizer)...)
+		out = append(out, envoy.AuthorizationNetworkFilter(connections(f.Set, ClientInputs(in.Trust))))
 	}
 	return append(out, on.Filter())
 }
@@ -139,27 +139,27 @@ func connections(set authz.Set, by authzfilter.Inputs) *httprbacv3.RBAC {
 	return authzfilter.Filter(set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Connections(set, by) })
 }
 
-// See is how a waypoint sees who comes: by the certificate that the client showed, and the address that it came from. The port is the Service's.
-func See(trust envoy.TrustDomains) authzfilter.Inputs {
+// ClientInputs is how a waypoint sees who comes: by the certificate that the client showed, and the address that it came from. The port is the Service's.
+func ClientInputs(trust envoy.TrustDomains) authzfilter.Inputs {
 	from, port := envoy.StateInput(wire.StateFrom), envoy.StateInput(wire.StatePort)
 	return authzfilter.Inputs{
 		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
 			for _, v := range slices.Sorted(slices.Values(values)) {
-				any = append(any, envoy.Is(port, v))
+				any = append(any, envoy.InputIs(port, v))
 			}
-			return envoy.Any(any...)
+			return envoy.AnyOf(any...)
 		},
-		SNI: func(expression string) *envoy.Predicate { return envoy.IsLike(envoy.SNIInput(), expression) },
+		SNI: func(expression string) *envoy.Predicate { return envoy.InputMatches(envoy.SNIInput(), expression) },
 	}
 }
 
 // seeTunnel is that of connections that come by HBONE, which says the port that it is for.
 func seeTunnel(trust envoy.TrustDomains) authzfilter.Inputs {
-	out, asked := See(trust), envoy.HeaderInput(":authority")
+	out, asked := ClientInputs(trust), envoy.HeaderInput(":authority")
 	out.Port = func(t authz.Term, values []string) *envoy.Predicate {
-		return envoy.IsLike(asked, t.Expression(values, nil))
+		return envoy.InputMatches(asked, t.Expression(values, nil))
 	}
 	return out
 }

@@ -105,9 +105,9 @@ type frontPort struct {
 func (p *frontPort) tunnel() *routev3.Route {
 	f := p.front(p.port)
 	if f.Closed {
-		return envoy.Refuse(wire.ClosedRoute+NotLed, envoy.AnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)
+		return envoy.Refuse(wire.ClosedRoute+NotLed, envoy.MatchAnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)
 	}
-	return envoy.Route("default", envoy.AnyTunnel(), envoy.TerminateConnect(f.Behind()))
+	return envoy.Route("default", envoy.MatchAnyTunnel(), envoy.TerminateConnect(f.Behind()))
 }
 
 // policies are those of connections that a tunnel is held to. Those of requests are in the port's table.
@@ -115,5 +115,5 @@ func (p *frontPort) policies() map[string]*anypb.Any {
 	if f := p.front(p.port); f.HTTP || f.Closed || len(p.Policies) == 0 {
 		return nil
 	}
-	return map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.Overriding(connections(p.Asked.byTunnel(p.Policies), seeTunnel(p.Trust)))}
+	return map[string]*anypb.Any{envoy.FilterAuthzTunnels: envoy.AuthorizationOverride(connections(p.Asked.byTunnel(p.Policies), seeTunnel(p.Trust)))}
 }

@@ -72,7 +72,7 @@ func (h *Host) front(port registry.Port) part.Front {
 
 // Endpoints are those of a Service, as a waypoint reaches them.
 func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
-	list = slices.DeleteFunc(registry.ByWaypoint(list), func(e registry.Endpoint) bool {
+	list = slices.DeleteFunc(registry.WaypointEndpoints(list), func(e registry.Endpoint) bool {
 		addr, err := netip.ParseAddr(e.Address)
 		if err != nil {
 			return true
@@ -125,11 +125,11 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 			if rc.TypedPerFilterConfig == nil {
 				rc.TypedPerFilterConfig = map[string]*anypb.Any{}
 			}
-			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.Overriding(authzfilter.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
-				return authzfilter.Requests(set, See(h.Trust))
+			rc.TypedPerFilterConfig[envoy.FilterAuthzRequests] = envoy.AuthorizationOverride(authzfilter.Filter(h.Policies, func(set authz.Set) *envoy.OnMatch {
+				return authzfilter.Requests(set, ClientInputs(h.Trust))
 			}))
-			if asked := h.Asked.requests(h.Policies, See(h.Trust)); asked != nil {
-				rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.Overriding(asked)
+			if asked := h.Asked.requests(h.Policies, ClientInputs(h.Trust)); asked != nil {
+				rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.AuthorizationOverride(asked)
 			}
 		}
 		return []*resource.Resource{envoy.Seal(resource.Route, name, rc)}

@@ -23,12 +23,12 @@ func (h *Host) leaves(port registry.Port) map[string]*anypb.Any {
 	if !h.outside() {
 		return nil
 	}
-	return envoy.LeavesFor(h.Service.Host, port.Number, "")
+	return envoy.OutsideFilterConfigs(h.Service.Host, port.Number, "")
 }
 
 // answer is for questions about connections to a port, which say whose registration they mean.
 func (h *Host) answer(port registry.Port) *routev3.Route {
-	row := outbound.TowardsGateway(h.Service, port, h.RegisteredBySeveral).Row(envoy.AsksAbout(""))
+	row := outbound.TowardsGateway(h.Service, port, h.RegisteredBySeveral).Row(envoy.MatchQuestion(""))
 	row.Match.Headers = append(row.Match.Headers, &routev3.HeaderMatcher{Name: wire.HeaderRegisteredIn, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 		StringMatch: envoy.Exact(resolve.FrontedIn(h.Service)),
 	}})
@@ -41,12 +41,12 @@ func (in Inputs) outside() (out []*resource.Resource) {
 		out = append(out, g.Way(in.Connect)...)
 	}
 	if len(in.Gateways)+len(in.Pods.Namespaces) > 0 {
-		out = append(out, envoy.AskBase()...)
+		out = append(out, envoy.QuestionListeners()...)
 	}
 	if len(in.Gateways) == 0 {
 		return out
 	}
-	return append(out, envoy.SealCluster(envoy.AskCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
+	return append(out, envoy.SealCluster(envoy.QuestionCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
 }
 
 // kindOf is what a question says of a port's bytes.

@@ -37,13 +37,13 @@ func (p Pod) Part() *part.Part {
 		at = "[" + at + "]"
 	}
 	about := func(authority string) *routev3.RouteMatch {
-		m := envoy.AsksAbout("")
-		m.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: envoy.Matches(authority)}}
+		m := envoy.MatchQuestion("")
+		m.Headers = []*routev3.HeaderMatcher{{Name: ":authority", HeaderMatchSpecifier: envoy.HeaderMatches(authority)}}
 		return m
 	}
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.InboundPods, p.Address.String()), Domains: []string{at + ":*"}, Routes: []*routev3.Route{
 		envoy.Refuse(wire.LoopRoute, about(ownPorts()), 404, "", nil), // without an answer the connection is closed
-		envoy.Answer{Route: "default", Config: envoy.ConfigOf(p.Key), Cluster: wire.InboundPods}.Row(about(`.*:[1-9][0-9]*`)),
+		envoy.Answer{Route: "default", Config: envoy.ObjectRef(p.Key), Cluster: wire.InboundPods}.Row(about(`.*:[1-9][0-9]*`)),
 	}}
 	return &part.Part{Resources: []*resource.Resource{envoy.Seal(resource.VirtualHost, vh.Name, vh)}, Uses: &part.Uses{Pods: []registry.Ref{{Namespace: p.Key.Namespace}}}}
 }
@@ -75,7 +75,7 @@ func (in Inputs) pods(l *listenerv3.Listener) (out []*resource.Resource) {
 	requests := []*listenerv3.Filter{envoy.WaypointHCM(table, in.logs(), in.deniedOnly(), false, in.Authorizers)}
 	var bytes []*listenerv3.Filter
 	if see := seePod(in.Trust); len(in.Pods.Set) > 0 {
-		bytes = append(in.Pods.Asked.connections(in.Pods.Set, see, in.authorizer), envoy.Judge(connections(in.Pods.Set, see)))
+		bytes = append(in.Pods.Asked.connections(in.Pods.Set, see, in.authorizer), envoy.AuthorizationNetworkFilter(connections(in.Pods.Set, see)))
 	}
 	on := envoy.TCPProxy{Stat: podBytes, Cluster: podBytes, AfterHello: true, Denied: true} // what goes on is logged behind
 	if in.logs() {
@@ -85,12 +85,12 @@ func (in Inputs) pods(l *listenerv3.Listener) (out []*resource.Resource) {
 		in.podChain(wire.ALPNPodHTTP, append(askPod(), requests...)),
 		in.podChain(wire.ALPNPod, append(bytes, on.Filter())),
 	)
-	return append(envoy.FirstRow(wire.InboundPods, in.Hosts),
+	return append(envoy.PlaceholderRow(wire.InboundPods, in.Hosts),
 		farend.ToPods(in.Pods.Namespaces, in.Trust, in.Connect),
-		envoy.SealCluster(envoy.AskCluster(wire.InboundDecide)),
+		envoy.SealCluster(envoy.QuestionCluster(wire.InboundDecide)),
 		envoy.Seal(resource.Listener, wire.InboundDecide, envoy.PlainTableListener(wire.InboundDecide, wire.InboundPods)),
-		envoy.SealCluster(envoy.Internal(podBytes)), envoy.Seal(resource.Listener, podBytes, in.podBytes()),
-		envoy.Seal(resource.Route, wire.InboundPods, envoy.Table(wire.InboundPods, envoy.Unfronted(), in.Hosts, false)),
+		envoy.SealCluster(envoy.InternalCluster(podBytes)), envoy.Seal(resource.Listener, podBytes, in.podBytes()),
+		envoy.Seal(resource.Route, wire.InboundPods, envoy.RouteTable(wire.InboundPods, envoy.NotFrontedHost(), in.Hosts, false)),
 		envoy.Seal(resource.Route, table, in.Pods.table(table, seePod(in.Trust))),
 	)
 }
@@ -103,14 +103,14 @@ const cameFor = "%FILTER_STATE(" + wire.StateDialled + ":PLAIN)%"
 
 // podChain takes what is for pods' own addresses, as the protocol says that its client offers.
 func (in Inputs) podChain(alpn string, then []*listenerv3.Filter) *listenerv3.FilterChain {
-	match := envoy.TLSSpoken()
+	match := envoy.MatchTLS()
 	match.ApplicationProtocols = []string{alpn}
-	c := envoy.Chain(alpn, match, append([]*listenerv3.Filter{
-		envoy.KnowClientFar(),
-		envoy.SetState(envoy.Computed(wire.StateDialled, "connection.requested_server_name.split('~')[1]", envoy.SharedOnce)),
+	c := envoy.FilterChain(alpn, match, append([]*listenerv3.Filter{
+		envoy.SharedClientFilter(),
+		envoy.SetFilterState(envoy.ComputedState(wire.StateDialled, "connection.requested_server_name.split('~')[1]", envoy.SharedOnce)),
 	}, then...)...)
 	c.TransportSocket = envoy.MeshServerTLS(in.Trust, alpn)
-	return envoy.HandshakeWithin(c)
+	return envoy.WithHandshakeTimeout(c)
 }
 
 // askPod asks whether a connection goes to a pod that the waypoint stands before, and says which.
@@ -122,24 +122,24 @@ func askPod() []*listenerv3.Filter {
 func (in Inputs) podBytes() *listenerv3.Listener {
 	on := envoy.TCPProxy{Stat: podBytes, Cluster: wire.BlackHoleCluster}
 	if in.logs() && !in.deniedOnly() {
-		on.Log, on.Tags = wire.InboundTCP, envoy.AskedTags(cameFor)
+		on.Log, on.Tags = wire.InboundTCP, envoy.QuestionTags(cameFor)
 		maps.Copy(on.Tags, envoy.WaypointTags)
 	}
-	return envoy.InternalListener(podBytes, nil, envoy.Chain("bytes", nil, append(askPod(), on.Filter())...))
+	return envoy.InternalListener(podBytes, nil, envoy.FilterChain("bytes", nil, append(askPod(), on.Filter())...))
 }
 
 // table has one row: requests go to the address that the connection was asked about.
 func (p Pods) table(name string, see authzfilter.Inputs) *routev3.RouteConfiguration {
 	rc := &routev3.RouteConfiguration{
 		Name: name, ValidateClusters: wrapperspb.Bool(false),
-		VirtualHosts:                   []*routev3.VirtualHost{{Name: name, Domains: []string{"*"}, Routes: []*routev3.Route{envoy.Route("default", envoy.AnyRequest(), envoy.To(wire.InboundPods))}}},
+		VirtualHosts:                   []*routev3.VirtualHost{{Name: name, Domains: []string{"*"}, Routes: []*routev3.Route{envoy.Route("default", envoy.MatchAnyRequest(), envoy.ToCluster(wire.InboundPods))}}},
 		RequestHeadersToRemove:         []string{"x-envoy-original-path", "x-envoy-decorator-operation"},
 		MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
 	}
 	if len(p.Set) > 0 {
-		rc.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzRequests: envoy.Overriding(authzfilter.Filter(p.Set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Requests(set, see) }))}
+		rc.TypedPerFilterConfig = map[string]*anypb.Any{envoy.FilterAuthzRequests: envoy.AuthorizationOverride(authzfilter.Filter(p.Set, func(set authz.Set) *envoy.OnMatch { return authzfilter.Requests(set, see) }))}
 		if asked := p.Asked.requests(p.Set, see); asked != nil {
-			rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.Overriding(asked)
+			rc.TypedPerFilterConfig[envoy.FilterCustom] = envoy.AuthorizationOverride(asked)
 		}
 	}
 	return rc
@@ -147,9 +147,9 @@ func (p Pods) table(name string, see authzfilter.Inputs) *routev3.RouteConfigura
 
 // seePod is how a waypoint sees who comes to a pod's own address: the port is the one in that.
 func seePod(trust envoy.TrustDomains) authzfilter.Inputs {
-	out := See(trust)
+	out := ClientInputs(trust)
 	out.Port = func(t authz.Term, values []string) *envoy.Predicate {
-		return envoy.IsLike(envoy.StateInput(wire.StateDialled), t.Expression(values, nil))
+		return envoy.InputMatches(envoy.StateInput(wire.StateDialled), t.Expression(values, nil))
 	}
 	return out
 }
