@@ -67,7 +67,7 @@ type KeySet struct {
 	Beyond bool // the namespace wants too many, and this is none of the first
 }
 
-// KeySet gives whence keys are to be fetched, by the objects that they will be.
+// WantedKeys gives whence keys are to be fetched, by the objects that they will be.
 func (s *Snapshot) WantedKeys() map[config.Key]KeySet {
 	out := map[config.Key]KeySet{}
 	for ns, list := range s.verifying {

@@ -86,7 +86,7 @@ func mappingsOf(maps io.Reader, path string) (list []mapping, err error) {
 
 // readOnly are the mappings that are a whole segment which is mapped for reading alone.
 func readOnly(segments []*elf.Prog, mapped []mapping) (spans []span, err error) {
-	page := uint64(os.Getpagesize()) //nolint:gosec // it is no negative number
+	page := uint64(os.Getpagesize())
 	var loaded []*elf.Prog
 	for _, s := range segments {
 		if s.Type == elf.PT_LOAD {
