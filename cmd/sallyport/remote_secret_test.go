@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/source/kube/remote"
+	"github.com/sallyport/sallyport/e2e/world"
 )
 
 // nothing is an own cluster that has no objects.
@@ -54,18 +58,33 @@ func TestRemoteSecret(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	want, found, read := config.Key{Kind: config.KindService, Namespace: "shop", Name: "far", Cluster: "west"}, false, false
+	want, found := config.Key{Kind: config.KindService, Namespace: "shop", Name: "far", Cluster: "west"}, make(chan struct{})
 	source := &remote.Source{Own: nothing{}, Client: a.client, Namespace: "istio-system", Name: "home", Log: slog.New(slog.DiscardHandler)}
-	err := source.Run(ctx, func(changes []config.Change, _ []admission.Finding) {
-		for _, c := range changes {
-			if c.Key == want && c.Object != nil {
-				found, read = true, source.Reading()["west"]
-				cancel()
+	var once sync.Once
+	ended := make(chan error, 1)
+	go func() {
+		ended <- source.Run(ctx, func(changes []config.Change, _ []admission.Finding) {
+			if slices.ContainsFunc(changes, func(c config.Change) bool { return c.Key == want && c.Object != nil }) {
+				once.Do(func() { close(found) })
 			}
+		})
+	}()
+	select {
+	case <-found:
+	case <-ctx.Done():
+		t.Error("its Service did not come")
+	}
+	if err := world.Poll(ctx, 10*time.Millisecond, func() error {
+		if !source.Reading()["west"] {
+			return errors.New("the cluster is not read")
 		}
-	})
-	if err != nil || !found || !read {
-		t.Errorf("%s came: %t, cluster read: %t, error %v", want, found, read, err)
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 	a.mayOnlyRead(secret.StringData["west"])
 }
