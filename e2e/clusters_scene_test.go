@@ -2,15 +2,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -37,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/cluster/pki"
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
 )
@@ -61,13 +55,13 @@ type member struct {
 }
 
 // newMember starts the cluster's API server and makes what there is before a control plane; the CA is below the mesh's root.
-func newMember(ctx context.Context, t *testing.T, scene *story.Scene, ca *meshRoot, name string, host *world.Host, address netip.Addr) *member {
+func newMember(ctx context.Context, t *testing.T, scene *story.Scene, root *pki.Authority, name string, host *world.Host, address netip.Addr) *member {
 	t.Helper()
 	c := &member{T: t, ctx: ctx, scene: scene, name: name, network: name + "-net", host: host, address: address, api: apiserver.StartWith(t, apiserver.Options{})}
 	c.listening()
 	c.namespace(systemNamespace, map[string]string{"topology.istio.io/network": c.network})
 	c.namespace("shop", nil)
-	c.made(c.client().CoreV1().Secrets(systemNamespace).Create(c.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cacerts"}, Data: ca.below(t, name)}, metav1.CreateOptions{}))
+	c.made(c.client().CoreV1().Secrets(systemNamespace).Create(c.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cacerts"}, Data: cacertsBelow(t, root, name)}, metav1.CreateOptions{}))
 	return c
 }
 
@@ -348,57 +342,18 @@ func (c *member) istio(resource, ns, text string) {
 	c.made(of.Namespace(ns).Create(c.ctx, object, metav1.CreateOptions{}))
 }
 
-// meshRoot is the one root of a mesh of several clusters.
-type meshRoot struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newMeshRoot(t *testing.T) *meshRoot {
+// cacertsBelow is what a Secret cacerts of a cluster holds: an intermediate CA of its own, below the mesh's one root.
+func cacertsBelow(t *testing.T, root *pki.Authority, cluster string) map[string][]byte {
 	t.Helper()
-	r := &meshRoot{}
-	r.key, r.cert = r.issue(t, "root")
-	return r
-}
-
-// issue makes a CA, the root itself at first.
-func (r *meshRoot) issue(t *testing.T, name string) (*ecdsa.PrivateKey, *x509.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := root.Below("intermediate of " + cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
-	}
-	parent, signer := r.cert, r.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	own, err := ca.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, cert
-}
-
-// below is what a Secret cacerts of a cluster holds: an intermediate CA of its own.
-func (r *meshRoot) below(t *testing.T, cluster string) map[string][]byte {
-	t.Helper()
-	key, cert := r.issue(t, "intermediate of "+cluster)
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.cert.Raw})
 	return map[string][]byte{
-		"ca-cert.pem": own, "ca-key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
-		"root-cert.pem": root, "cert-chain.pem": slices.Concat(own, root),
+		"ca-cert.pem": own.Cert, "ca-key.pem": own.Key, "root-cert.pem": root.Certificate(), "cert-chain.pem": slices.Concat(own.Cert, root.Certificate()),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/sallyport/sallyport/e2e/cluster/pki"
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
 )
@@ -50,7 +51,10 @@ func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	ctx, scene := setScene(t, story.WithoutMesh)
 	m := &clusters{whole: t, ctx: ctx, scene: scene, pods: map[string]*story.Pod{}}
-	root := newMeshRoot(t)
+	root, err := pki.New("root")
+	if err != nil {
+		t.Fatal(err)
+	}
 	second, err := scene.World.AddPod("control-west", westControl)
 	if err != nil {
 		t.Fatal(err)

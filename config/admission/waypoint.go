@@ -215,13 +215,11 @@ func (w *world) judgeWaypointThere(r *report) {
 
 // trafficOf is what a waypoint is for, as its label or that of its class says.
 func (w *world) trafficOf(waypoint config.Object) gatewayapi.Traffic {
-	said, class := waypoint.Labels[gatewayapi.WaypointForLabel], string(waypoint.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)
-	for _, o := range w.objects {
-		if said == "" && o.Kind == config.KindGatewayClass && o.Name == class {
-			said = o.Labels[gatewayapi.WaypointForLabel]
-		}
+	class, there := w.classes[waypoint.Spec.(*gatewayv1.GatewaySpec).GatewayClassName]
+	if !there {
+		return gatewayapi.TrafficOf(&waypoint, nil)
 	}
-	return gatewayapi.Traffic(cmp.Or(said, string(gatewayapi.ToServices)))
+	return gatewayapi.TrafficOf(&waypoint, &class)
 }
 
 // leavesAlone says where a waypoint is not for what an object's label asks it for, as its own label says: that goes straight then.
@@ -252,17 +250,14 @@ func (w *world) judgePodFronted(r *report, pod *corev1.Pod) {
 	if value == "" || value == gatewayapi.NoWaypoint {
 		return
 	}
-	mode := cmp.Or(r.of.Labels[ambientLabel], w.namespaces[r.of.Namespace].Labels[ambientLabel])
-	_, gateway := r.of.Labels[gatewayapi.GatewayLabel]
-	if gateway || mode != "ambient" || pod.Spec.HostNetwork || r.of.Labels["security.istio.io/tlsMode"] == "istio" || r.of.Namespace == w.cfg.RootNamespace {
+	asked := registry.PodRequestedWaypoint(r.of.Namespace, r.of.Labels, w.namespaces[r.of.Namespace].Labels, w.cfg.RootNamespace)
+	if asked.IsZero() || pod.Spec.HostNetwork {
 		r.warn(strict.Join("metadata.labels", gatewayapi.UseWaypointLabel), value, "waypoints stand before the own addresses of pods that are in the mesh without sidecars, and this is none: what goes to its address goes straight to it, and policies for the waypoint say nothing of it",
-			"add the label "+ambientLabel+": ambient to the pod or its namespace, or remove it")
+			"add the label "+registry.AmbientLabel+": ambient to the pod or its namespace, or remove it")
 		return
 	}
 	w.judgeWaypointThere(r)
 }
-
-const ambientLabel = "istio.io/dataplane-mode"
 
 // waypointFor says where the label of a waypoint asks for what waypoints do not do.
 func (r *report) waypointFor() {

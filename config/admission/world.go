@@ -33,6 +33,7 @@ type world struct {
 	namespaces   map[string]config.Object
 	gateways     map[string]bool // "namespace/name"
 	kubeGateways map[config.Key]config.Object
+	classes      map[gatewayv1.ObjectName]config.Object
 	rules        map[host.Name][]*networking.DestinationRule
 	wideRules    []host.Name                    // the wildcards among rules
 	policies     map[string][]*policy           // of a namespace, in the order in which they are asked
@@ -54,7 +55,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	objects, findings := sorted(objs)
 	w := &world{
 		cfg: cfg, objects: objects,
-		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{},
+		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
 		keySets:  map[string]map[config.Key]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
@@ -77,6 +78,8 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			w.rules[n] = append(w.rules[n], spec)
 		case *gatewayv1.GatewaySpec:
 			w.kubeGateways[o.Key] = o
+		case *gatewayv1.GatewayClassSpec:
+			w.classes[gatewayv1.ObjectName(o.Name)] = o
 		case *networking.Gateway:
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:

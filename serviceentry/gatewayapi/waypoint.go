@@ -82,9 +82,14 @@ func UnknownFor(to string) (why, fix string) {
 
 // WaypointFor is what a waypoint is for: its Gateway's label says it, else that of its class; else it is for Services.
 func WaypointFor(w World, o *config.Object) Traffic {
-	said := o.Labels[WaypointForLabel]
-	if class := w.Object(config.Key{Kind: config.KindGatewayClass, Name: string(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)}); said == "" && class != nil {
-		said = class.Labels[WaypointForLabel]
+	return TrafficOf(o, w.Object(config.Key{Kind: config.KindGatewayClass, Name: string(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)}))
+}
+
+// TrafficOf is the same by the objects: the class is nil where there is none.
+func TrafficOf(waypoint, class *config.Object) Traffic {
+	said := waypoint.Labels[WaypointForLabel]
+	if class != nil {
+		said = cmp.Or(said, class.Labels[WaypointForLabel])
 	}
 	return Traffic(cmp.Or(said, string(ToServices)))
 }

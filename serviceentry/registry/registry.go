@@ -103,9 +103,7 @@ func (r *Registry) SetMesh(cfg *mesh.Config) (*Snapshot, Changed) {
 	for ns := range b.next.policies {
 		b.policed[ns] = true
 	}
-	for ns := range b.index.pods {
-		b.relabelPods(ns)
-	}
+	b.relabelAllPods()
 	was := b.next.Unrefusable()
 	b.next.Mesh = cfg
 	b.datagramsTurned = b.next.Unrefusable() != was

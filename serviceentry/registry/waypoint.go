@@ -196,7 +196,7 @@ func (b *batch) relabelWaypoints(ns string, was map[string]string) {
 	same := func(keys ...string) bool {
 		return !slices.ContainsFunc(keys, func(k string) bool { return was[k] != now[k] })
 	}
-	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, gatewayapi.IngressUseWaypointLabel, ambientMode) {
+	if !same(gatewayapi.UseWaypointLabel, gatewayapi.UseWaypointNamespaceLabel, gatewayapi.IngressUseWaypointLabel, AmbientLabel) {
 		b.fronted[ns] = true
 		b.relabelPods(ns)
 		b.changed.Waypoints = b.changed.Waypoints || len(b.index.pods[ns]) > 0 // what its pods take
@@ -278,21 +278,25 @@ func (b *batch) noteWaypoints() {
 	}
 }
 
-// ambientMode is Istio's label of pods and namespaces that are in the mesh without sidecars.
-const ambientMode = "istio.io/dataplane-mode"
+// AmbientLabel is Istio's, of pods and namespaces that are in the mesh without sidecars.
+const AmbientLabel = "istio.io/dataplane-mode"
 
 // Ambient says whether pods of a namespace, with these labels, are in the mesh by their node's proxy, unless they have a sidecar.
 func (s *Snapshot) Ambient(ns string, labels map[string]string) bool {
-	mode := labels[ambientMode]
-	if mode == "" {
-		mode = s.namespaces[ns][ambientMode]
-	}
-	return mode == "ambient"
+	return isAmbient(labels, s.namespaces[ns])
+}
+
+func isAmbient(labels, namespace map[string]string) bool {
+	return cmp.Or(labels[AmbientLabel], namespace[AmbientLabel]) == "ambient"
 }
 
 // ByNode says whether a pod with these labels has no sidecar, and is in the mesh by its node's proxy.
 func (s *Snapshot) ByNode(ns string, labels map[string]string) bool {
-	return s.Ambient(ns, labels) && !proxied(labels) && ns != s.Mesh.RootNamespace
+	return byNode(ns, labels, s.namespaces[ns], s.Mesh.RootNamespace)
+}
+
+func byNode(ns string, labels, namespace map[string]string, root string) bool {
+	return isAmbient(labels, namespace) && !proxied(labels) && ns != root
 }
 
 // front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.

@@ -57,17 +57,22 @@ func frontedNetwork(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
-// asksForWaypoint is the waypoint that a pod with these labels asks for; zero where none stands before it: it has a proxy of its own, or is no pod of the mesh, or is a gateway.
-func (s *Snapshot) asksForWaypoint(ns string, labels map[string]string) Ref {
-	if _, gateway := labels[gatewayapi.GatewayLabel]; gateway || !s.ByNode(ns, labels) {
+// PodRequestedWaypoint is the waypoint that a pod with these labels, in a namespace with those, asks for; zero where none stands before it: it has a proxy of its own, or is no
+// pod of the mesh, or is a gateway.
+func PodRequestedWaypoint(ns string, labels, namespace map[string]string, root string) Ref {
+	if _, gateway := labels[gatewayapi.GatewayLabel]; gateway || !byNode(ns, labels, namespace, root) {
 		return Ref{}
 	}
-	return RequestedWaypoint(ns, labels, s.namespaces[ns])
+	return RequestedWaypoint(ns, labels, namespace)
+}
+
+func (s *Snapshot) podRequestedWaypoint(ns string, labels map[string]string) Ref {
+	return PodRequestedWaypoint(ns, labels, s.namespaces[ns], s.Mesh.RootNamespace)
 }
 
 // frontedByItself says whether a pod takes mutual TLS since a waypoint stands before its own address.
 func (s *Snapshot) frontedByItself(ns string, labels map[string]string) bool {
-	ref := s.asksForWaypoint(ns, labels)
+	ref := s.podRequestedWaypoint(ns, labels)
 	return !ref.IsZero() && !gatewayapi.Leaves(s.World(), ref.Namespace, ref.Name, gatewayapi.ToWorkloads)
 }
 
@@ -159,7 +164,7 @@ func (b *batch) frontedPodAt(a netip.Addr) *FrontedPod {
 		return nil
 	}
 	pod := o.Spec.(*corev1.Pod)
-	ref := b.next.asksForWaypoint(o.Namespace, pod.Labels)
+	ref := b.next.podRequestedWaypoint(o.Namespace, pod.Labels)
 	if ref.IsZero() || pod.Spec.HostNetwork {
 		return nil
 	}
@@ -181,12 +186,16 @@ func (b *batch) relabelPods(ns string) {
 	}
 }
 
+func (b *batch) relabelAllPods() {
+	for ns := range b.index.pods {
+		b.relabelPods(ns)
+	}
+}
+
 // settleFrontedPods brings up to date which pods ask for waypoints, and in which networks there are some that have one.
 func (b *batch) settleFrontedPods() {
-	if b.changed.Nets {
-		for ns := range b.index.pods {
-			b.relabelPods(ns)
-		}
+	if b.changed.Nets || b.authenticated[b.next.Mesh.RootNamespace] {
+		b.relabelAllPods()
 	}
 	if b.changed.ReservedAddresses {
 		for _, list := range [...][]netip.Addr{b.snap.ReservedAddresses(), b.next.ReservedAddresses()} {
@@ -196,11 +205,7 @@ func (b *batch) settleFrontedPods() {
 		}
 	}
 	for ns := range b.authenticated { // whether they take mutual TLS may be otherwise
-		for other := range b.index.pods {
-			if ns == other || ns == b.next.Mesh.RootNamespace {
-				b.relabelPods(other)
-			}
-		}
+		b.relabelPods(ns)
 	}
 	for key := range b.refronted {
 		for _, a := range b.index.podClaims.put(key, b.objects.Get(key)) {

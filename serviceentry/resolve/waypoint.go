@@ -44,11 +44,7 @@ func (a Sidecar) front(svc *registry.Service) (*WaypointHop, *registry.ClosedPor
 
 // frontBy is a service's waypoint as it is reached from somewhere, and why nothing goes there, where nothing does.
 func frontBy(s *registry.Snapshot, near registry.ClientLocation, svc *registry.Service, use registry.WaypointUse) (*WaypointHop, *registry.ClosedPort) {
-	front := &WaypointHop{Gateway: use.Gateway}
-	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
-		front.Endpoints = near.Here(s.EndpointsOf(pods))
-	}
-	front.account()
+	front := waypointHop(s, near, use)
 	why, fix := use.Missing, "see the status of the Gateway, or remove the label from the "+string(svc.Source.Kind)+" or its namespace"
 	if meant, other := unseen(s, svc, use.Gateway); why == "" && meant != "" {
 		why, fix = meant, other
@@ -65,8 +61,12 @@ func frontBy(s *registry.Snapshot, near registry.ClientLocation, svc *registry.S
 	return front, &registry.ClosedPort{By: svc.Source, Revision: svc.Revision, Why: "label istio.io/use-waypoint: " + use.Gateway.String() + ": " + why, Fix: fix}
 }
 
-// account finds whom the waypoint's pods have to be.
-func (f *WaypointHop) account() {
+// waypointHop is a waypoint as it is reached, with whom its pods have to be.
+func waypointHop(s *registry.Snapshot, near registry.ClientLocation, use registry.WaypointUse) *WaypointHop {
+	f := &WaypointHop{Gateway: use.Gateway}
+	if pods := s.GatewayService(use.Gateway); pods != nil && use.Missing == "" {
+		f.Endpoints = near.Here(s.EndpointsOf(pods))
+	}
 	for _, e := range f.Endpoints {
 		if e.ServiceAccount != "" && !slices.Contains(f.Accounts, e.ServiceAccount) {
 			f.Accounts = append(f.Accounts, e.ServiceAccount)
@@ -75,6 +75,7 @@ func (f *WaypointHop) account() {
 	if slices.Sort(f.Accounts); len(f.Accounts) == 0 {
 		f.Accounts = []string{f.Gateway.Name} // as the controller names it
 	}
+	return f
 }
 
 // longFront says that a host does not fit into the TLS name by which a waypoint is told of it, and how long it may be.

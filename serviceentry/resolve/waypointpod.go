@@ -59,12 +59,7 @@ func takesMutual(s *registry.Snapshot, p *registry.FrontedPod) bool {
 
 // FrontOf is a waypoint as it is reached, whatever it is for.
 func (a Sidecar) FrontOf(gateway registry.Ref) WaypointHop {
-	front := WaypointHop{Gateway: gateway}
-	if pods := a.snap.GatewayService(gateway); pods != nil {
-		front.Endpoints = a.near.Here(a.snap.EndpointsOf(pods))
-	}
-	front.account()
-	return front
+	return *waypointHop(a.snap, a.near, registry.WaypointUse{Gateway: gateway})
 }
 
 // BeforePod says whether the waypoint stands before a pod's own address.

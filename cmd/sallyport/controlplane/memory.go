@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,8 +38,8 @@ func (s span) release() {
 }
 
 // programPages are where the program's code and constants are mapped, which nobody ever writes to: what is given back of these is what is
-// in the file. (What the loader has written to and protected then is no part of them.)
-func programPages() ([]span, error) {
+// in the file. (What the loader has written to and protected then is no part of them.) They stay where they are.
+var programPages = sync.OnceValues(func() ([]span, error) {
 	file, err := elf.Open("/proc/self/exe")
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func programPages() ([]span, error) {
 		return nil, err
 	}
 	return readOnly(file.Progs, mapped)
-}
+})
 
 // mapping is one line of proc(5) maps.
 type mapping struct {

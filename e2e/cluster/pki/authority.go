@@ -35,7 +35,10 @@ type Holder struct {
 }
 
 // New makes an authority that nobody knew before.
-func New(name string) (*Authority, error) {
+func New(name string) (*Authority, error) { return (*Authority)(nil).Below(name) }
+
+// Below makes an authority that this one signs.
+func (a *Authority) Below(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -45,7 +48,10 @@ func New(name string) (*Authority, error) {
 		return nil, err
 	}
 	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if a == nil {
+		a = &Authority{template, key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, err
 	}
