@@ -116,6 +116,11 @@ func observed(k kind, from cache.ListerWatcher, list, watched func(kind, error))
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = k.selector
+			if o.Limit > 0 && o.ResourceVersion != "" && o.ResourceVersion != "0" {
+				// Of a list in pages a server takes the version for the very one that is meant. One that came back watches from a later one only, so that a reflector would be
+				// given what there was when it had gone, and be told at once that this is too old, until that version is deleted.
+				o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+			}
 			result, err := inner.ListWithContext(ctx, o)
 			if ctx.Err() == nil {
 				list(k, err)
