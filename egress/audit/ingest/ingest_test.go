@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 )
@@ -275,10 +276,10 @@ func BenchmarkEncodeDecode(b *testing.B) {
 // TestLimit: an identity has its share, the others theirs, and what is dropped is told with its number.
 func TestLimit(t *testing.T) {
 	const rate = 2 // 120 at once
-	now := time.Unix(1_900_000_000, 0)
+	hand := clock.At(time.Unix(1_900_000_000, 0))
 	sink := newMemory()
 	s := NewServer(sink, nil, nil)
-	s.budgets = newBudgets(func() float64 { return rate }, func() time.Time { return now })
+	s.budgets = newBudgets(func() float64 { return rate }, hand.Now)
 	of := func(who string, from, n int, edit func(*record.Record)) {
 		t.Helper()
 		var batch []record.Record
@@ -324,10 +325,10 @@ func TestLimit(t *testing.T) {
 	of("b", 0, 100, nil)
 	check("at once", "a", 120, 380)
 	check("at once", "b", 100, 0)
-	now = now.Add(10 * time.Second)
+	hand.Advance(10 * time.Second)
 	of("a", 500, 30, func(r *record.Record) { r.Class, r.Count = record.Gap, 7 }) // gaps count for what they stand for
 	check("later", "a", 120+20, 380+10*7)
-	now = now.Add(time.Hour)
+	hand.Advance(time.Hour)
 	of("a", 530, 20, func(r *record.Record) { r.URLPath = strings.Repeat("x", 30<<10) })
 	check("long ones", "a", 120+20+20, 380+10*7)
 	for _, r := range sink.records {

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sallyport/sallyport/e2e/clock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,8 +28,8 @@ func id(n int) string { return fmt.Sprintf("sidecar~10.0.0.1~app-%05d.shop~shop.
 
 // TestRegister: who is connected to any controller, since when, and for how long that is known.
 func TestRegister(t *testing.T) {
-	now := noon
-	r := New(func() time.Time { return now })
+	hand := clock.At(noon)
+	r := New(hand.Now)
 	wants := func(what string, some bool, want ...Proxy) {
 		t.Helper()
 		got, known := r.Connected()
@@ -40,19 +42,19 @@ func TestRegister(t *testing.T) {
 	wants("nobody is connected", true)
 	created := noon.Add(-24 * time.Hour)
 	r.tell("a", []Proxy{{ID: id(2)}, {ID: id(1), Since: created}})
-	now = noon.Add(time.Minute)
+	hand.Set(noon.Add(time.Minute))
 	r.tell("b", []Proxy{{ID: id(3)}, {ID: id(2)}})
-	wants("of two controllers", true, Proxy{id(1), created}, Proxy{id(2), noon}, Proxy{id(3), now})
+	wants("of two controllers", true, Proxy{id(1), created}, Proxy{id(2), noon}, Proxy{id(3), hand.Now()})
 	r.tell("a", []Proxy{{ID: id(1)}})
 	r.tell("b", nil)
 	wants("two went", true, Proxy{id(1), created})
-	now = noon.Add(10 * time.Minute)
+	hand.Set(noon.Add(10 * time.Minute))
 	wants("what was told is too old", false)
 	r.tell("a", []Proxy{{ID: id(2)}, {ID: id(1)}})
 	wants("they are back", true, Proxy{id(1), created}, Proxy{id(2), noon})
-	now = noon.Add(time.Hour)
+	hand.Set(noon.Add(time.Hour))
 	r.tell("a", []Proxy{{ID: id(2)}})
-	wants("it was away for long", true, Proxy{id(2), now})
+	wants("it was away for long", true, Proxy{id(2), hand.Now()})
 }
 
 // dial is a connection to services of a register.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -138,9 +139,9 @@ func (s Sums) plainly() (string, []any) {
 // TestSumsAreThoseOfTheRecords: however records came in and went, were gathered and merged, and whatever is asked for, roll-ups answer what the records do.
 func TestSumsAreThoseOfTheRecords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	ctx, dir, now := t.Context(), t.TempDir(), noon.Add(time.Hour)
+	ctx, dir, hand := t.Context(), t.TempDir(), clock.At(noon.Add(time.Hour))
 	open := func() *store.Store {
-		s, err := store.Open(ctx, dir, store.Options{Now: func() time.Time { return now }})
+		s, err := store.Open(ctx, dir, store.Options{Now: hand.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestSumsAreThoseOfTheRecords(t *testing.T) {
 		case 0, 2:
 			err = s.Gather(ctx)
 		case 3:
-			now = now.Add(10 * time.Minute)
+			hand.Advance(10 * time.Minute)
 			_, err = s.Prune(ctx, noon.Add(-8*time.Hour+time.Duration(round)*9*time.Minute))
 		case 4: // and merged, when it is opened
 			err = s.Close()
@@ -195,7 +196,7 @@ func TestSumsAreThoseOfTheRecords(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("round %d: %s %v, from %s until %s, within %q: %s", round, Expression{Terms: q.Filter.Terms}, q.Columns, q.Filter.Since, q.Filter.Until, q.Filter.Within, diff)
 			}
-			if _, _, ok := q.fromRollups(now); ok && len(want) > 0 {
+			if _, _, ok := q.fromRollups(hand.Now()); ok && len(want) > 0 {
 				used++
 			}
 		}

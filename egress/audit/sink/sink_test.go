@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
@@ -167,8 +168,8 @@ func TestTakenLater(t *testing.T) {
 
 // TestGap: records that were deleted before they were sent are told as a gap, once, in their number.
 func TestGap(t *testing.T) {
-	now := time.Now()
-	s := open(t, t.TempDir(), store.Options{Now: func() time.Time { return now }})
+	hand := clock.At(time.Now())
+	s := open(t, t.TempDir(), store.Options{Now: hand.Now})
 	var got []record.Record
 	broken := true
 	k, err := New(Options{Name: name, Store: s, State: filepath.Join(t.TempDir(), "mark"), Send: func(_ context.Context, batch []record.Record) error {
@@ -187,12 +188,12 @@ func TestGap(t *testing.T) {
 	if k.Pass(t.Context()) == nil {
 		t.Fatal("nobody took it, and all is well")
 	}
-	now = now.Add(5 * 24 * time.Hour)
-	if n, err := s.Prune(t.Context(), now.Add(-24*time.Hour)); err != nil || n != 0 {
+	hand.Advance(5 * 24 * time.Hour)
+	if n, err := s.Prune(t.Context(), hand.Now().Add(-24*time.Hour)); err != nil || n != 0 {
 		t.Fatalf("%d were deleted while they waited, %v", n, err)
 	}
-	now = now.Add(5 * 24 * time.Hour)
-	if n, err := s.Prune(t.Context(), now.Add(-24*time.Hour)); err != nil || n != 30 {
+	hand.Advance(5 * 24 * time.Hour)
+	if n, err := s.Prune(t.Context(), hand.Now().Add(-24*time.Hour)); err != nil || n != 30 {
 		t.Fatalf("%d were deleted in the end, %v", n, err)
 	}
 	if err := s.Store(t.Context(), records(2, 0, 5)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/bench/corpus"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -17,9 +18,9 @@ func TestBytesOfARecord(t *testing.T) {
 		streams = 8
 		batch   = 960
 	)
-	now := start2027
+	hand := clock.At(start2027)
 	dir := t.TempDir()
-	s := open(t, dir, Options{Now: func() time.Time { return now }})
+	s := open(t, dir, Options{Now: hand.Now})
 	var sources [streams]*corpus.Source
 	var sent [streams]uint64
 	for i := range sources {
@@ -34,7 +35,7 @@ func TestBytesOfARecord(t *testing.T) {
 			made[i].Proxy, made[i].Epoch, made[i].Seq = fmt.Sprintf("router~10.0.0.%d~gateway-%d.istio-system~istio-system.svc.cluster.local", k, k), uint64(start2027.UnixNano()), sent[k]
 		}
 		put(t, s, made...)
-		now = now.Add(50 * time.Millisecond)
+		hand.Advance(50 * time.Millisecond)
 	}
 	gatherNow(t, s)
 	for table, most := range map[string]int{RowsTable: 22, InputsTable: 16, rollupRows: 11, rollupKinds: 3, SightingsTable: 4} {

@@ -18,6 +18,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -121,8 +122,8 @@ func randomRecords(rng *rand.Rand, from, n uint64) (out []record.Record) {
 // TestInputs: however records came in, were gathered and merged, the inputs are those of the records.
 func TestInputs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	dir, now := t.TempDir(), start2027.Add(4*24*time.Hour)
-	o := Options{Now: func() time.Time { return now }}
+	dir, hand := t.TempDir(), clock.At(start2027.Add(4*24*time.Hour))
+	o := Options{Now: hand.Now}
 	s := open(t, dir, o)
 	var all []record.Record
 	for round := range 12 {
@@ -134,7 +135,7 @@ func TestInputs(t *testing.T) {
 		case 0:
 			gatherNow(t, s)
 		case 1:
-			now = now.Add(-time.Hour) // the clock is put back
+			hand.Advance(-time.Hour) // the clock is put back
 		case 2:
 			if err := s.tidy(t.Context()); err != nil {
 				t.Fatal(err)
@@ -265,15 +266,15 @@ func TestInputsAreMadeAnew(t *testing.T) {
 }
 
 func TestInputsGoWithTheirDay(t *testing.T) {
-	now := start2027
-	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }, Retention: 48 * time.Hour})
+	hand := clock.At(start2027)
+	s := open(t, t.TempDir(), Options{Now: hand.Now, Retention: 48 * time.Hour})
 	put(t, s, recs(1, 10)...)
 	gatherNow(t, s)
 	for _, step := range []struct {
 		after time.Duration
 		want  int
 	}{{47 * time.Hour, 10}, {49 * time.Hour, 10}, {73 * time.Hour, 0}} { // the day's last records are not older than that
-		now = start2027.Add(step.after)
+		hand.Set(start2027.Add(step.after))
 		if err := s.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
@@ -82,8 +83,8 @@ func stored(r record.Record) record.Record {
 // much to remember, and when a transaction failed meanwhile.
 func TestPartsArePutTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	dir, now := t.TempDir(), start2027
-	o := Options{Now: func() time.Time { return now }}
+	dir, hand := t.TempDir(), clock.At(start2027)
+	o := Options{Now: hand.Now}
 	s := open(t, dir, o)
 	var want []record.Record
 	for round := range 12 {
@@ -98,7 +99,7 @@ func TestPartsArePutTogether(t *testing.T) {
 			}
 			s = open(t, dir, o)
 		case 5:
-			now = now.Add(30 * time.Hour)
+			hand.Advance(30 * time.Hour)
 		case 6, 9:
 			failing(t, s, batch)
 		case 8, 10: // no room is left, in some
@@ -141,8 +142,8 @@ func failing(t *testing.T, s *Store, batch []record.Record) {
 
 // TestPartsAreShared: what records have in common is there once for a day.
 func TestPartsAreShared(t *testing.T) {
-	now := start2027
-	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
+	hand := clock.At(start2027)
+	s := open(t, t.TempDir(), Options{Now: hand.Now})
 	for i := range uint64(3) {
 		put(t, s, recs(i*10+1, i*10+10)...)
 	}
@@ -153,7 +154,7 @@ func TestPartsAreShared(t *testing.T) {
 		}
 	}
 	wantParts("1 1 30 1") // each record is of a host of its own
-	now = now.Add(24 * time.Hour)
+	hand.Advance(24 * time.Hour)
 	put(t, s, recs(31, 40)...)
 	wantParts("2 2 40 2")
 	for _, step := range []struct {
@@ -172,8 +173,8 @@ func TestPartsAreShared(t *testing.T) {
 // TestTooManyParts: who makes things up has his records stored whole, and the tables that every question joins stay short; what others send goes on to
 // be numbered, and adds up with the rest.
 func TestTooManyParts(t *testing.T) {
-	now := start2027
-	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
+	hand := clock.At(start2027)
+	s := open(t, t.TempDir(), Options{Now: hand.Now})
 	put(t, s, recs(1, 10)...)
 	for _, d := range s.dictionaries {
 		d.bytes = maxKeys - 5*perKey
@@ -201,7 +202,7 @@ func TestTooManyParts(t *testing.T) {
 	wantRows(t, s, 110)
 	gatherNow(t, s)
 	wantRolled(t, s, 110)
-	now = now.Add(24 * time.Hour)
+	hand.Advance(24 * time.Hour)
 	last := rec(111)
 	last.Host = "new.test"
 	put(t, s, last)
@@ -282,14 +283,14 @@ func partRows(t *testing.T, s *Store) string {
 
 // TestEarlierRecordsGo: those that an older version wrote are deleted by their age like others.
 func TestEarlierRecordsGo(t *testing.T) {
-	s := open(t, oldFolder(t, oldest, later, second), Options{})
+	hand := clock.At(time.Now())
+	s := open(t, oldFolder(t, oldest, later, second), Options{Now: hand.Now})
 	put(t, s, recs(5001, 5002)...)
-	ahead := time.Now().Add(48 * time.Hour) // they all came in just now
-	s.options.Now = func() time.Time { return ahead }
+	hand.Advance(48 * time.Hour) // they all came in just now
 	for _, tt := range []struct {
 		before time.Time
 		left   int
-	}{{start2027, 5002}, {start2027.Add(4999500 * time.Millisecond), 3}, {ahead.AddDate(20, 0, 0), 0}} {
+	}{{start2027, 5002}, {start2027.Add(4999500 * time.Millisecond), 3}, {hand.Now().AddDate(20, 0, 0), 0}} {
 		if _, err := s.Prune(t.Context(), tt.before); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -25,15 +26,15 @@ func recentOf(t testing.TB, s *Store, filter RecentFilter) (out []inputs.Input) 
 // TestRecent: what came in lately is told by these records alone, whatever was gathered.
 func TestRecent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	now := start2027.Add(4 * 24 * time.Hour)
-	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }})
+	hand := clock.At(start2027.Add(4 * 24 * time.Hour))
+	s := open(t, t.TempDir(), Options{Now: hand.Now})
 	put(t, s, randomRecords(rng, 1, 50)...)
 	gatherNow(t, s)
-	now = now.Add(time.Hour)
+	hand.Advance(time.Hour)
 	lately := randomRecords(rng, 51, 50)
 	put(t, s, lately...)
 	gatherNow(t, s)
-	since := now.Add(-time.Minute)
+	since := hand.Now().Add(-time.Minute)
 	same := cmpopts.IgnoreFields(inputs.Input{}, "Replicas", "Days")
 	if diff := gocmp.Diff(plainInputs(lately), recentOf(t, s, RecentFilter{Since: since, Most: 1000}), same); diff != "" {
 		t.Errorf("%.2000s", diff)
@@ -77,8 +78,8 @@ func TestRecentIsBounded(t *testing.T) {
 // BenchmarkRecent asks for what 200 workloads of 50 namespaces asked for in an hour of 500,000 records: of all, and of one namespace. Another
 // 500,000 are older.
 func BenchmarkRecent(b *testing.B) {
-	now := start2027
-	s := open(b, b.TempDir(), Options{Now: func() time.Time { return now }})
+	hand := clock.At(start2027)
+	s := open(b, b.TempDir(), Options{Now: hand.Now})
 	fill := func(from, to uint64) {
 		var batch []record.Record
 		for seq := from; seq < to; seq++ {
@@ -93,12 +94,12 @@ func BenchmarkRecent(b *testing.B) {
 		}
 	}
 	fill(1, 500_001)
-	now = now.Add(time.Hour)
+	hand.Advance(time.Hour)
 	fill(500_001, 1_000_001)
 	for name, namespaces := range map[string][]string{"all": nil, "one namespace": {"ns-7"}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				recentOf(b, s, RecentFilter{Since: now, Namespaces: namespaces, Most: 20_000})
+				recentOf(b, s, RecentFilter{Since: hand.Now(), Namespaces: namespaces, Most: 20_000})
 			}
 		})
 	}

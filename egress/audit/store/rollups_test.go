@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sallyport/sallyport/e2e/clock"
 )
 
 // sightings are those of a store.
@@ -64,12 +66,12 @@ func TestRollupsOfOlderFolders(t *testing.T) {
 
 // TestRollupsGoWithTheirRecords: what is deleted by its age is not in roll-ups any more; what is held, or came late, is.
 func TestRollupsGoWithTheirRecords(t *testing.T) {
-	now := start2027
-	s := open(t, t.TempDir(), Options{Now: func() time.Time { return now }, Held: []string{"lake"}})
+	hand := clock.At(start2027)
+	s := open(t, t.TempDir(), Options{Now: hand.Now, Held: []string{"lake"}})
 	put(t, s, recs(1, 3000)...) // 50 minutes
 	gatherNow(t, s)
-	at := now
-	now = now.Add(48 * time.Hour)
+	at := hand.Now()
+	hand.Advance(48 * time.Hour)
 	late := recs(3001, 3010) // of the same time, which came two days later
 	put(t, s, late...)
 	gatherNow(t, s)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -227,11 +228,11 @@ func TestGivenUpBeforeItIsDone(t *testing.T) {
 
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
-	now := start2027
-	o := Options{Now: func() time.Time { return now }}
+	hand := clock.At(start2027)
+	o := Options{Now: hand.Now}
 	s := open(t, dir, o)
 	put(t, s, recs(1, 10)...)
-	now = now.Add(time.Hour)
+	hand.Advance(time.Hour)
 	n, err := s.Prune(t.Context(), start2027.Add(5500*time.Millisecond))
 	if err != nil || n != 5 {
 		t.Fatalf("%d deleted, %v", n, err)
@@ -240,7 +241,8 @@ func TestRetention(t *testing.T) {
 	wantRows(t, s, 5)
 	s.Close()
 
-	o.Retention, now = time.Hour, now.Add(24*time.Hour)
+	o.Retention = time.Hour
+	hand.Advance(24 * time.Hour)
 	s = open(t, dir, o)
 	put(t, s, rec(11)) // is behind the maintenance at the start
 	wantRows(t, s, 1)

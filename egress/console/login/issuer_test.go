@@ -162,7 +162,7 @@ func TestIssuer(t *testing.T) {
 	} {
 		p.nonce, p.claims = c.nonce, map[string]any{"sub": "anna"}
 		if c.late {
-			c.change = func(url.Values) { s.now = s.now.Add(begunWithin) }
+			c.change = func(url.Values) { s.now.Advance(begunWithin) }
 		}
 		if c.claims != nil {
 			p.claims = c.claims

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -67,16 +68,16 @@ func (c *roles) change(f func()) {
 type scene struct {
 	*Gate
 	*roles
-	now time.Time
+	now *clock.Clock
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{now: noon, roles: &roles{
+	s := &scene{now: clock.At(noon), roles: &roles{
 		tokens:   map[string]string{"A": "anna", "B": "bert", "N": "nora"},
 		readable: map[string][]string{"anna": {""}, "bert": {"shop", "bank", "not in the log"}},
 	}}
-	s.Gate = New(Options{Cluster: s.roles, Now: func() time.Time { return s.now }, Namespaces: func(context.Context) ([]string, error) {
+	s.Gate = New(Options{Cluster: s.roles, Now: s.now.Now, Namespaces: func(context.Context) ([]string, error) {
 		return []string{"shop", "legacy", "bank", "no namespace", ""}, nil
 	}})
 	return s
@@ -151,17 +152,17 @@ func TestSessions(t *testing.T) {
 	if reads(nil); s.asked != before {
 		t.Error("what was answered just now is asked again")
 	}
-	s.now = s.now.Add(sessionRests - time.Second)
+	s.now.Advance(sessionRests - time.Second)
 	reads(nil)
-	s.now = s.now.Add(sessionRests)
+	s.now.Advance(sessionRests)
 	reads(ErrNobody) // not used for too long
 
 	in = s.enter(t, "B")
 	for range 11 {
-		s.now = s.now.Add(sessionRests - time.Second)
+		s.now.Advance(sessionRests - time.Second)
 		reads(nil)
 	}
-	s.now = s.now.Add(time.Hour)
+	s.now.Advance(time.Hour)
 	reads(ErrNobody) // it has to end at some time
 
 	in = s.enter(t, "B")
@@ -178,12 +179,12 @@ func TestRightsEnd(t *testing.T) {
 	s := newScene(t)
 	in := s.enter(t, "A")
 	s.change(func() { s.readable["anna"] = []string{"legacy"} })
-	s.now = s.now.Add(answersFor)
+	s.now.Advance(answersFor)
 	if got, err := s.Reader(request(in...)); err != nil || got.All || !slices.Equal(got.Namespaces, []string{"legacy"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	s.change(func() { s.away = true })
-	s.now = s.now.Add(answersFor)
+	s.now.Advance(answersFor)
 	if got, err := s.Reader(request(in...)); !errors.Is(err, ErrUnasked) {
 		t.Errorf("with the API server away: %+v, %v", got, err)
 	}
@@ -222,7 +223,7 @@ func TestKnownReadersAreNotHeldBack(t *testing.T) {
 	for i := range atFirst + 5 {
 		_, _ = s.Reader(bearer(fmt.Sprint("guess ", i)))
 	}
-	s.now = s.now.Add(answersFor)
+	s.now.Advance(answersFor)
 	if _, err := s.Reader(request(in...)); err != nil {
 		t.Error(err)
 	}

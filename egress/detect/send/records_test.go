@@ -14,11 +14,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	collogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -120,8 +120,8 @@ func TestConnectionsAreKept(t *testing.T) {
 			}
 		}))
 		defer s.Close()
-		o, at := options(), now
-		o.Now = func() time.Time { return at }
+		o, hand := options(), clock.At(now)
+		o.Now = hand.Now
 		file := target(t, s.URL+"/in")
 		r := receiverOf(t, kind+"="+file, o)
 		defer r.Close()
@@ -136,7 +136,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		if send(5); requests != 6 || len(connections) != 1 {
 			t.Errorf("%s: %d requests by %d connections", kind, requests, len(connections))
 		}
-		at = at.Add(keptFor)
+		hand.Advance(keptFor)
 		if send(3); len(connections) != 2 {
 			t.Errorf("%s, when it is old: %d connections", kind, len(connections))
 		}

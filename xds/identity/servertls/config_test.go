@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
 
@@ -99,33 +100,32 @@ func TestHostsRefused(t *testing.T) {
 
 // The certificate is replaced at half of its lifetime, and at once when the roots change.
 func TestRotation(t *testing.T) {
-	now := time.Now()
-	clock := func() time.Time { return now }
+	hand := clock.At(time.Now())
 	data := t.TempDir()
-	a := authority(t, ca.Options{DataDir: data, Now: clock})
-	config, err := New(Options{CA: a, Hosts: []string{"localhost"}, TTL: time.Hour, Now: clock})
+	a := authority(t, ca.Options{DataDir: data, Now: hand.Now})
+	config, err := New(Options{CA: a, Hosts: []string{"localhost"}, TTL: time.Hour, Now: hand.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	serial := func() string {
 		t.Helper()
-		state, err := handshake(t, config, &tls.Config{RootCAs: rootsOf(a), ServerName: "localhost", Time: clock})
+		state, err := handshake(t, config, &tls.Config{RootCAs: rootsOf(a), ServerName: "localhost", Time: hand.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return state.PeerCertificates[0].SerialNumber.String()
 	}
 	first := serial()
-	now = now.Add(29 * time.Minute)
+	hand.Advance(29 * time.Minute)
 	if s := serial(); s != first {
 		t.Error("replaced before half of its lifetime")
 	}
-	now = now.Add(2 * time.Minute)
+	hand.Advance(2 * time.Minute)
 	second := serial()
 	if second == first {
 		t.Error("not replaced after half of its lifetime")
 	}
-	now = now.Add(10 * time.Hour)
+	hand.Advance(10 * time.Hour)
 	third := serial() // nobody called for hours
 	if third == second {
 		t.Error("an expired certificate was served")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 )
 
@@ -16,11 +17,10 @@ import (
 // verifies it against the bundle in the webhook configuration: in every step of a rotation the bundle of the step before
 // will do.
 func TestWebhook(t *testing.T) {
-	now := time.Now()
-	clock := func() time.Time { return now }
+	hand := clock.At(time.Now())
 	data := t.TempDir()
-	a := authority(t, ca.Options{DataDir: data, Now: clock})
-	config, err := New(Options{CA: a, Hosts: ServiceHosts("sallyport", "mesh"), Webhook: true, Now: clock})
+	a := authority(t, ca.Options{DataDir: data, Now: hand.Now})
+	config, err := New(Options{CA: a, Hosts: ServiceHosts("sallyport", "mesh"), Webhook: true, Now: hand.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestWebhook(t *testing.T) {
 	}()
 	call := func(client *tls.Config, want string) {
 		t.Helper()
-		client.ServerName, client.Time = "sallyport.mesh.svc", clock
+		client.ServerName, client.Time = "sallyport.mesh.svc", hand.Now
 		transport := &http.Transport{TLSClientConfig: client, ForceAttemptHTTP2: client.NextProtos == nil}
 		defer transport.CloseIdleConnections()
 		response, err := (&http.Client{Transport: transport}).Get("https://" + listener.Addr().String())
@@ -57,7 +57,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	call(&tls.Config{RootCAs: rootsOf(a), NextProtos: []string{"http/1.1"}}, "HTTP/1.10")
-	rotation := ca.Rotation{Store: ca.InFolder(data), Now: clock}
+	rotation := ca.Rotation{Store: ca.InFolder(data), Now: hand.Now}
 	for range 3 {
 		before := rootsOf(a)
 		if _, err := rotation.Advance(t.Context(), true); err != nil {
@@ -68,7 +68,7 @@ func TestWebhook(t *testing.T) {
 		}
 		call(&tls.Config{RootCAs: before}, "HTTP/2.00")
 		call(&tls.Config{RootCAs: rootsOf(a)}, "HTTP/2.00")
-		now = now.Add(13 * time.Hour) // the server's certificate is due for renewal, too
+		hand.Advance(13 * time.Hour) // the server's certificate is due for renewal, too
 		call(&tls.Config{RootCAs: rootsOf(a)}, "HTTP/2.00")
 	}
 }
