@@ -55,3 +55,26 @@ func TestDifferentRoutes(t *testing.T) {
 		}
 	}
 }
+
+// TestDifferentByShortName: where an entry's host is what a namespace calls a Service of its own, the addresses of the entry are not there.
+func TestDifferentByShortName(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: istio-system}\n" +
+		"spec: {hosts: [web], ADDRESSESports: [{name: tls, number: 443, protocol: TLS}], resolution: NONE}\n"
+	ranges := strings.Replace(entry, "ADDRESSES", "addresses: [203.0.113.0/24], ", 1)
+	for text, want := range map[string]bool{ranges: true, strings.Replace(entry, "ADDRESSES", "", 1): false, strings.Replace(ranges, "[web]", "[web2]", 1): false} {
+		for _, order := range [][2]string{{ownService, text}, {text, ownService}} {
+			w := newWorld(t, order[0])
+			w.apply(order[1])
+			if got := w.Snapshot().Different("shop"); got != want {
+				t.Errorf("%s: different %t", text, got)
+			}
+			if w.Snapshot().Different("bank") {
+				t.Error("so is a namespace without such a Service")
+			}
+			w.remove(ownService)
+			if w.Snapshot().Different("shop") {
+				t.Errorf("%s: different without the Service", text)
+			}
+		}
+	}
+}

@@ -162,11 +162,28 @@ func (b *batch) specialOf(host string, list []*Service) (special viewers) {
 	}
 	names := clusterNames{kubeServices{b.kube.Keyed}, b.next.Mesh.RootNamespace}
 	for _, s := range list {
+		if registers(s.Source.Kind) && len(s.Addresses) > 0 { // these are the entry's where its name is not
+			b.shortOf(host, func(ns string) { special.note(ns, ns, true) })
+		}
 		if together || names.has(s, "") || (registers(s.Source.Kind) && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
 			special.note(s.Namespace, s.Namespace, true)
 		}
 	}
 	return special
+}
+
+// shortOf goes through the namespaces that have a Service of this name, where it is what they call that.
+func (b *batch) shortOf(name string, yield func(namespace string)) {
+	if strings.Contains(name, ".") {
+		return
+	}
+	b.hosts.WalkPrefix(name+".", func(full string, _ []*Service) bool {
+		ref, ok := RefOf(full)
+		if _, there := b.kube.Get(ref); ok && there {
+			yield(ref.Namespace)
+		}
+		return true
+	})
 }
 
 // unusual says whether the service has ports at which it decides, for its own namespace, how they are read: see
