@@ -14,7 +14,7 @@ import (
 
 const (
 	pollPids  = 20 * time.Millisecond
-	stopGrace = 15 * time.Second
+	stopGrace = time.Minute // an API server finishes what it has begun, which takes a while beside other work
 )
 
 // LogFile is where the output of the program with that name goes.
