@@ -32,6 +32,7 @@ func (k *upTalk) say() error {
 	_ = k.SetDeadline(time.Now().Add(time.Minute))
 	if k.hear {
 		_, err := k.in.ReadString('\n')
+		_, _ = k.in.Discard(k.in.Buffered()) // or who is asked seldom would hear of the end late
 		return err
 	}
 	if _, err := io.WriteString(k, line); err != nil {
