@@ -47,12 +47,15 @@ var WaypointTags = map[string]string{
 }
 
 // WaypointHCM reads the requests for a Service, or for a host outside, and follows its table.
-func WaypointHCM(table string, log, deniedOnly, outside bool, asking []Authorizer) *listenerv3.Filter {
+func WaypointHCM(table string, log, deniedOnly, outside, ends bool, asking []Authorizer) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
 	var asked []*hcmv3.HttpFilter // what leaves is asked about by EgressPolicies, where its table says so
 	if outside {
 		asked = policies()
+		if ends {
+			asked = append(asked, leaving()...)
+		}
 	}
 	hcm.HttpFilters = waypointFilters(asking, asked...)
 	hcm.EarlyHeaderMutationExtensions = append(withoutProxyHeaders(), askedPlain())
