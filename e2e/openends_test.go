@@ -302,10 +302,16 @@ func (o *openEnds) ended(t *testing.T) float64 {
 	return o.metric(t, "sallyport_agent_tunnels_ended_total")
 }
 
-func (o *openEnds) metric(t *testing.T, name string) (value float64) {
+func (o *openEnds) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	if err := world.Within(o.ctx, 10*time.Second, func() error {
-		resp, err := o.scene.Gateway.Host().HTTPClient().Get("http://127.0.0.1:15020/metrics") //nolint:noctx // within
+	return metricAt(o.ctx, t, o.scene.Gateway.Host(), name)
+}
+
+// metricAt is what the agent on a host counts.
+func metricAt(ctx context.Context, t *testing.T, host *world.Host, name string) (value float64) {
+	t.Helper()
+	if err := world.Within(ctx, 10*time.Second, func() error {
+		resp, err := host.HTTPClient().Get("http://127.0.0.1:15020/metrics") //nolint:noctx // within
 		if err != nil {
 			return err
 		}
@@ -413,12 +419,17 @@ func (o *openEnds) upgrades(t *testing.T) {
 // recordedAsEnded waits for a record that says of a request that it was ended, and by what.
 func (o *openEnds) recordedAsEnded(t *testing.T, host, path string) {
 	t.Helper()
+	o.recordedAsEndedBy(t, "default/list", host, path)
+}
+
+func (o *openEnds) recordedAsEndedBy(t *testing.T, policy, host, path string) {
+	t.Helper()
 	if err := world.Within(o.ctx, time.Minute, func() error {
 		records, err := o.scene.AuditRecords(o.ctx, "--host", host)
 		var reasons []string
 		for _, r := range records {
 			reasons = append(reasons, r.URLPath+" "+r.Reporter+" "+r.Reason)
-			if r.URLPath == path && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy default/list") {
+			if r.URLPath == path && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy "+policy) {
 				return nil
 			}
 		}

@@ -329,12 +329,7 @@ func (p *policed) paths(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{
-		"/public": 200, "/": 200, "/administrator": 200, "/public?x=/admin/": 200,
-		"/admin": 403, "/admin/": 403, "/admin/x": 403, "/ADMIN/x": 403, "/admin/x?y": 403, "//admin/x": 403, "/./admin/x": 403, "/%61dmin/x": 403, "/public/../admin/x": 403,
-		"/admin%2fx": 403, "/admin%2Fx": 403, "/admin;v=1/x": 403, "/public/%2e%2e/admin/x": 403, "/\\admin/x": 403, "/%2561dmin": 403,
-		"http://one.policed.test:9581/admin/x": 403, "http://one.policed.test:9581/public": 200,
-	} {
+	for path, want := range hostilePaths("one.policed.test:9581") {
 		if status, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, path, http.Header{}); err != nil || status != want {
 			t.Errorf("%s: %d %s %v, want %d", path, status, text, err, want)
 		}

@@ -169,6 +169,7 @@ func TestWaypoint(t *testing.T) {
 		{"to a host outside", w.outside},
 		{"beside what neighbours registered", w.neighbours},
 		{"no way around policies of what leaves", w.noWayAround},
+		{"what is under way ends with the policy that let it", w.ends},
 		{"an authorizer is asked", w.authorizer},
 		{"a pod's own address", w.pods},
 		{"in from outside", w.fromOutside},

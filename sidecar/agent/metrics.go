@@ -51,7 +51,7 @@ func newCollector(a *agent) *collector {
 		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections, and requests, that were ended because they were denied by then."),
 		tunnelsFailed:    desc("tunnels_end_failures_total", "Attempts to end one that failed."),
 		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer, so that they are asked again, or whose answer rests on headers that nobody knows any more."),
-		requests:         desc("requests_under_way", "Requests through an egress gateway that are under way, and can be ended."),
+		requests:         desc("requests_under_way", "Requests that are under way, and can be ended: those through an egress gateway, and those that leave from where no gateway is."),
 		requestsRefused:  desc("requests_refused_total", "Requests that could not go on, because nobody could have ended them: there were too many, or nobody could ask about them."),
 		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
@@ -93,14 +93,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 
 	if c.agent.tunnels != nil {
 		s := c.agent.tunnels.Stats()
-		put(c.tunnels, prometheus.GaugeValue, float64(s.Open-s.Requests))
 		put(c.requests, prometheus.GaugeValue, float64(s.Requests))
 		put(c.requestsRefused, prometheus.CounterValue, float64(s.Refused))
 		put(c.tunnelsDenied, prometheus.GaugeValue, float64(s.Denied))
-		put(c.tunnelsUntracked, prometheus.CounterValue, float64(s.Untracked))
 		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))
 		put(c.tunnelsFailed, prometheus.CounterValue, float64(s.Failed))
 		put(c.tunnelsUnasked, prometheus.CounterValue, float64(s.Unasked))
+	}
+	if c.agent.router() { // elsewhere connections have no end here
+		s := c.agent.tunnels.Stats()
+		put(c.tunnels, prometheus.GaugeValue, float64(s.Open-s.Requests))
+		put(c.tunnelsUntracked, prometheus.CounterValue, float64(s.Untracked))
 		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.canEnd()))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

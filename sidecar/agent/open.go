@@ -53,7 +53,7 @@ type agent struct {
 	status   *status.Server
 	envoy    *supervise.Supervisor
 
-	tunnels *tunnels.Table // of routers
+	tunnels *tunnels.Table // what is open, and under way
 	prober  *probe.Prober  // of machines
 
 	pods         Pods // of a node's agent; nil on others
@@ -263,7 +263,7 @@ func (a *agent) openServer() error {
 		a.pods.Register(a.server)
 	}
 	if a.tunnels != nil {
-		extprocv3.RegisterExternalProcessorServer(a.server, &requests{open: a.tunnels})
+		extprocv3.RegisterExternalProcessorServer(a.server, &requests{open: a.tunnels, read: a.toldOf()})
 	}
 	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.reader})
 	return nil

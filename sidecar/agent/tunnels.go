@@ -16,11 +16,9 @@ import (
 	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
 )
 
-// openTunnels watches the tunnels of an egress gateway, or a forward proxy. Any router has what it takes, and one that is neither has no tunnels.
+// openTunnels watches the tunnels of an egress gateway, or a forward proxy, and requests that are under way. Any router has what it takes, and one that is neither has no tunnels. Where
+// no router is, the proxy has no connections that are nobody's but the host's, and nobody ends any.
 func (a *agent) openTunnels() error {
-	if a.cfg.Proxy.Role != bootstrap.Router {
-		return nil
-	}
 	a.cfg.Proxy.Questions = a.cfg.path("questions.sock")
 	asker := tunnels.NewAsker(a.cfg.Proxy.Questions)
 	a.closers = append(a.closers, func() error { asker.Close(); return nil })
@@ -31,12 +29,25 @@ func (a *agent) openTunnels() error {
 	return nil
 }
 
+func (a *agent) router() bool { return a.cfg.Proxy.Role == bootstrap.Router }
+
+// toldOf reads what Envoy tells of requests.
+func (a *agent) toldOf() func(as, peer, from, began string) envoylog.Tunnel {
+	if a.router() {
+		return envoylog.UnderWay
+	}
+	return envoylog.Leaving
+}
+
 // mostRequests is how many requests may be under way at least, however few connections there may be: many share one, and each takes some 20 KB of the agent.
 const mostRequests = 8192
 
 // whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, by its rights, or, without any, as who started Envoy; nil
 // is nobody.
 func (a *agent) whoEnds() tunnels.Ender {
+	if !a.router() {
+		return nil
+	}
 	if a.cfg.Ender != "" {
 		return ender.NewClient(a.cfg.Ender)
 	}
@@ -64,13 +75,16 @@ func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed [
 		c.Names, c.Bodies = append(c.Names, r.GetName()), append(c.Bodies, r.GetResource().GetValue())
 	}
 	c.Names = append(c.Names, removed...)
+	if !a.router() {
+		c = c.OfPolicies()
+	}
 	a.tunnels.Changed(c)
 }
 
 // reader is a reader for a stream of Envoy's log.
 func (a *agent) reader() LogReader {
 	reader := a.cfg.Records()
-	if of, knows := reader.(tunnelReader); knows && a.tunnels != nil {
+	if of, knows := reader.(tunnelReader); knows && a.router() {
 		return tunnelLog{of, a.tunnels}
 	}
 	return reader

@@ -57,14 +57,18 @@ func assignment(name string, where object) object {
 func staticListeners(o Options) list {
 	out := list{statsListener(o)}
 	if o.Questions != "" {
-		out = append(out, questionsListener(o.Questions))
+		cluster := questionsCluster
+		if o.Role != Router {
+			cluster = wire.LeavingDecide
+		}
+		out = append(out, questionsListener(o.Questions, cluster))
 	}
 	return out
 }
 
 // questionsListener hands the agent's questions to the internal listener where an egress gateway's table answers those about
-// connections (xds/envoy). Other routers have no such cluster, and hang up. Only who owns the socket may ask.
-func questionsListener(path string) object {
+// connections (xds/envoy), or where policies are asked of what leaves elsewhere. Other routers have no such cluster, and hang up. Only who owns the socket may ask.
+func questionsListener(path, cluster string) object {
 	return object{
 		"name":                     "questions",
 		"stat_prefix":              "questions", // by which a drain leaves it out (package supervise)
@@ -75,7 +79,7 @@ func questionsListener(path string) object {
 			"name": "envoy.filters.network.tcp_proxy",
 			"typed_config": object{
 				"@type":       extensions + "filters.network.tcp_proxy.v3.TcpProxy",
-				"stat_prefix": "questions", "cluster": questionsCluster,
+				"stat_prefix": "questions", "cluster": cluster,
 			},
 		}}}},
 	}

@@ -16,6 +16,25 @@ type Change struct {
 	Bodies [][]byte // one for each name; shorter: the others are gone
 }
 
+// OfPolicies is what of a change is about the policies of a proxy that asks no table (xds/envoy's FilterRoot and FilterOwn).
+func (c Change) OfPolicies() Change {
+	out := Change{Type: c.Type}
+	for i, name := range c.Names {
+		if c.Type != extensionType || name != rootPolicies && name != ownPolicies {
+			continue
+		}
+		if out.Names = append(out.Names, name); i < len(c.Bodies) {
+			out.Bodies = append(out.Bodies, c.Bodies[i])
+		}
+	}
+	return out
+}
+
+const (
+	rootPolicies = "sallyport.policies.root"
+	ownPolicies  = "sallyport.policies.own"
+)
+
 // The types of resources that say what a gateway's table answers.
 const (
 	prefix        = "type.googleapis.com/envoy.config."

@@ -2,6 +2,7 @@ package tunnels
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,8 +12,9 @@ import (
 )
 
 // unseen are the resources, by name, whose policies look at what nobody knows any more of a request that was upgraded: headers other than its method, path
-// and host, and what its token said. Their denials say nothing about it.
-type unseen map[string]bool
+// and host, and what its token said. Their denials say nothing about it. Of a resource that has levels of several namespaces' clients (ownPolicies), those are in
+// it that look so, each by how its clients are called, "…/ns/NAMESPACE/sa/"; "" is what is for all.
+type unseen map[string]map[string]bool
 
 func (u unseen) set(c Change) {
 	if c.Type != extensionType {
@@ -20,8 +22,18 @@ func (u unseen) set(c Change) {
 	}
 	for i, name := range c.Names {
 		delete(u, name)
-		if i < len(c.Bodies) && looksFurther(c.Bodies[i]) {
-			u[name] = true
+		if i >= len(c.Bodies) || !looksFurther(c.Bodies[i]) {
+			continue
+		}
+		u[name] = map[string]bool{"": true}
+		if levels := levelsOf(c.Bodies[i]); name == ownPolicies && levels != nil {
+			u[name] = maps.Collect(func(yield func(string, bool) bool) {
+				for clients, level := range levels {
+					if looksFurther(level) && !yield(clients, true) {
+						return
+					}
+				}
+			})
 		}
 	}
 }
@@ -30,17 +42,29 @@ func (u unseen) set(c Change) {
 // there was to see.
 func (u unseen) mean(by record.Object, client string) bool {
 	switch {
-	case by.Kind == wire.EgressPolicy && client == "": // at a forward proxy, which keeps one workload's
+	case by.Kind == wire.EgressPolicy && client == "": // at a forward proxy, or a sidecar, which keep one workload's
 		return len(u) > 0
-	case by.Kind == wire.EgressPolicy && by.Namespace == client && u[ofNamespace+client]:
+	case by.Kind == wire.EgressPolicy && by.Namespace == client && u[ofNamespace+client] != nil:
+		return true
+	case by.Kind == wire.EgressPolicy && by.Namespace == client && u.within(client):
 		return true
 	case by.Kind == wire.EgressPolicy: // the root namespace's, which is a client, too
-		return u[ofRoot+client] || u[ofRoot+everybody]
+		return u[ofRoot+client] != nil || u[ofRoot+everybody] != nil || u[rootPolicies] != nil
 	case by.Kind == wire.AuthorizationPolicy:
 		for name := range u {
 			if !strings.HasPrefix(name, ofNamespace) && !strings.HasPrefix(name, ofRoot) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// within says whether a namespace's own level looks so, among those of one resource.
+func (u unseen) within(namespace string) bool {
+	for clients := range u[ownPolicies] {
+		if clients == "" || strings.HasSuffix(clients, "/ns/"+namespace+"/sa/") {
+			return true
 		}
 	}
 	return false
@@ -75,4 +99,63 @@ func bytesField(message []byte) ([]byte, bool) {
 	}
 	value, n := protowire.ConsumeBytes(message[n:])
 	return value, n > 0 && len(value) > 0
+}
+
+// The fields on the way to a resource's levels: of a TypedExtensionConfig, an Any, an ExtensionWithMatcher, and of matchers (xds.type.matcher.v3).
+const (
+	extensionConfig, anyValue, extensionMatcher = 2, 2, 3
+	matcherList, matcherTree, listMatchers      = 1, 2, 1
+	matcherOnMatch, onMatchMatcher              = 2, 1
+	treePrefixes, mapEntries                    = 3, 1
+	entryKey, entryValue                        = 1, 2
+)
+
+// levelsOf are the levels in a resource, by the beginning of their clients' identities; nil where it is no index of them (xds/translate/policyfilter). It may be about what goes outside
+// alone, and says so first.
+func levelsOf(resource []byte) map[string][]byte {
+	matcher := inside(resource, extensionConfig, anyValue, extensionMatcher)
+	if first := inside(matcher, matcherList, listMatchers, matcherOnMatch, onMatchMatcher); first != nil {
+		matcher = first
+	}
+	var levels map[string][]byte
+	fields(inside(matcher, matcherTree, treePrefixes), mapEntries, func(entry []byte) {
+		if levels == nil {
+			levels = map[string][]byte{}
+		}
+		levels[string(inside(entry, entryKey))] = inside(entry, entryValue)
+	})
+	return levels
+}
+
+// inside is the first field, by number, of the first field of a message, and so on; nil where there is none.
+func inside(message []byte, path ...protowire.Number) []byte {
+	for _, number := range path {
+		var found []byte
+		fields(message, number, func(value []byte) {
+			if found == nil {
+				found = value
+			}
+		})
+		message = found
+	}
+	return message
+}
+
+// fields are a message's of a number, where they are bytes.
+func fields(message []byte, number protowire.Number, each func([]byte)) {
+	for len(message) > 0 {
+		tag, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return
+		}
+		message = message[n:]
+		m := protowire.ConsumeFieldValue(tag, kind, message)
+		if m < 0 {
+			return
+		}
+		if value, _ := protowire.ConsumeBytes(message); tag == number && kind == protowire.BytesType {
+			each(value)
+		}
+		message = message[m:]
+	}
 }

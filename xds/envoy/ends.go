@@ -25,18 +25,27 @@ const mayLast = "x-envoy-upstream-stream-duration-ms"
 //
 // A rule that ends says so in its name, which the filters of access note; the levels' rules are two, and the first end counts. A CONNECT that has its connection to itself is asked about otherwise, and reset (package tunnels).
 func endWithRule() []*hcmv3.HttpFilter {
-	root, own := endOf(wire.StatRoot), endOf(wire.StatOwn)
-	expression := "request.method == 'CONNECT' && request.protocol != 'HTTP/2' ? '' : " +
-		root + " == '' ? (" + own + " == '' ? '' : " + lasts(own) + ") : (" + own + " == '' || " + root + " < " + own + " ? " + lasts(root) + " : " + lasts(own) + ")"
 	return []*hcmv3.HttpFilter{
-		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{ComputedState(wire.StateEnds, expression, NotShared)}})),
-		off(httpFilter(filterEndsHeader, &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_Append{
-			Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: mayLast, Value: "%FILTER_STATE(" + wire.StateEnds + ":PLAIN)%"}, // "-" is no number, and says nothing
-				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-			},
-		}}}}})),
+		off(httpFilter(filterEnds, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{mayGoOn()}})),
+		off(httpFilter(filterEndsHeader, saysHowLong())),
 	}
+}
+
+// mayGoOn is how long a request may go on; nothing where its rules do not end.
+func mayGoOn() *statev3.FilterStateValue {
+	root, own := endOf(wire.StatRoot), endOf(wire.StatOwn)
+	return ComputedState(wire.StateEnds, "request.method == 'CONNECT' && request.protocol != 'HTTP/2' ? '' : "+
+		root+" == '' ? ("+own+" == '' ? '' : "+lasts(own)+") : ("+own+" == '' || "+root+" < "+own+" ? "+lasts(root)+" : "+lasts(own)+")", NotShared)
+}
+
+// saysHowLong tells Envoy's router.
+func saysHowLong() *headersv3.HeaderMutation {
+	return &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_Append{
+		Append: &corev3.HeaderValueOption{
+			Header:       &corev3.HeaderValue{Key: mayLast, Value: "%FILTER_STATE(" + wire.StateEnds + ":PLAIN)%"}, // "-" is no number, and says nothing
+			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		},
+	}}}}}
 }
 
 // endOf is an expression for the end of the rule that a level's filter noted (wire.Rule); the empty text for one that does not end.

@@ -43,7 +43,7 @@ type HCM struct {
 	Connect bool // CONNECT is taken
 	Exit    bool // its clients are strangers: they give no orders
 	Gateway bool // it faces the mesh
-	Ends    bool // of an exit: its agent takes note of requests that are under way
+	Ends    bool // its agent takes note of requests that are under way: of an exit of all, else of those that leave from there
 	Tunnel  bool // with Connect: it ends HBONE, and nothing else
 
 	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
@@ -172,6 +172,9 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	} else {
 		for _, f := range sidecarPolicies(hostAsked(), portDialled()) {
 			filters = append(filters, off(f))
+		}
+		if m.Ends {
+			filters = append(filters, leaving()...)
 		}
 	}
 	if m.Gateway {

@@ -152,7 +152,11 @@ func RoutedFilterConfigs(host string, port uint32, outside string) map[string]*a
 
 // OutsideFilterConfigs is what a destination outside needs of a sidecar's filters, by their names, where policies are kept there.
 func OutsideFilterConfigs(host string, port uint32, outside string) map[string]*anypb.Any {
-	return map[string]*anypb.Any{filterAsked: ToAny(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
+	out := map[string]*anypb.Any{filterAsked: ToAny(askedAbout(host, port, outside)), FilterRoot: turnedOn(), FilterOwn: turnedOn()}
+	for _, f := range filtersOfLeaving {
+		out[f] = turnedOn()
+	}
+	return out
 }
 
 // askedAbout has policies asked about a host and port that a route leads to; of a pattern, about the host that is asked for.
@@ -276,7 +280,7 @@ func MarkOutside(r *routev3.Route, outside, host string, port uint32) *routev3.R
 	if IsAnswer(r) {
 		return r // of questions the filters are always on
 	}
-	return EnableFilters(r, filterAsked, FilterRoot, FilterOwn)
+	return EnableFilters(EnableFilters(r, filterAsked, FilterRoot, FilterOwn), filtersOfLeaving...)
 }
 
 // policiesHeld is the internal listener that no connection comes to, and that asks for what an index leads to: Envoy does not ask

@@ -21,7 +21,7 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// The filters by which an exit's agent is told of requests that are under way, and can end each by itself (docs/adr/0108-requests-under-way-end.md, 0112).
+// The filters by which an agent is told of requests that are under way, and can end each by itself (docs/adr/0108-requests-under-way-end.md, 0112).
 const (
 	filterUnderWay = wire.StateUnderWay
 	filterTells    = filterUnderWay + ".request"
@@ -37,7 +37,7 @@ const aFew = "[0-9]{1,5}"
 // path's query or fragment would be, of which agents read nothing.
 const untilWhole = "#"
 
-// underWay are the filters. They tell of requests whose body, or whose answer's, has no length that is said and short: a download, an upload, events, calls of gRPC, what is
+// underWay are the filters of an exit. They tell of requests whose body, or whose answer's, has no length that is said and short: a download, an upload, events, calls of gRPC, what is
 // upgraded. The agent takes note, and says yes at once; where it says something more, while the request is under way, that ends. No body passes it.
 //
 // A request is told of when it comes, where its own body may be long, else when its answer begins, as what it was when policies judged it: a route may make another of it.
@@ -45,25 +45,40 @@ const untilWhole = "#"
 //
 // They are off where nobody is to be ended (Keep).
 func underWay() []*hcmv3.HttpFilter {
-	as := State(wire.StateUnderWay, "%REQ(:METHOD)% %REQ("+wire.HeaderRegisteredIn+")% %REQ(:AUTHORITY)% %REQ(:PATH)%"+untilWhole+"%REQUEST_DURATION%", NotShared)
+	as := cameAs("%REQ(" + wire.HeaderRegisteredIn + ")% %REQ(:AUTHORITY)%")
+	return []*hcmv3.HttpFilter{
+		off(httpFilter(filterUnderWay, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{as}})),
+		off(httpFilter(filterTells, tells("%DOWNSTREAM_PEER_URI_SAN%", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"))),
+	}
+}
+
+// cameAs notes as what a request came, for which host is a format string of two words.
+func cameAs(host string) *statev3.FilterStateValue {
+	return State(wire.StateUnderWay, "%REQ(:METHOD)% "+host+" %REQ(:PATH)%"+untilWhole+"%REQUEST_DURATION%", NotShared)
+}
+
+// tells is what tells of requests whose client, and whose address, are format strings.
+func tells(client, from string) *matchingv3.ExtensionWithMatcher {
 	method := HeaderInput(":method")
 	whole := Not(InputHasSuffix(StateInput(wire.StateUnderWay), untilWhole))
 	short := AllOf(InputMatches(HeaderInput("content-length"), aFew), Not(InputMatches(HeaderInput("upgrade"), ".+")))
 	connect := InputIs(method, "CONNECT") // what is inside is told of by itself (package tunnels)
 	answer := AnyOf(InputMatches(answerInput("content-length"), aFew), InputMatches(answerInput(":status"), "204|304"), InputIs(method, "HEAD"), connect)
-	return []*hcmv3.HttpFilter{
-		off(httpFilter(filterUnderWay, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{as}})),
-		off(httpFilter(filterTells, &matchingv3.ExtensionWithMatcher{
-			ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: ToAny(&compositev3.Composite{})},
-			XdsMatcher: MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
-				MatchCase(Not(AnyOf(whole, short, connect)), tell(&extprocv3.ProcessingMode{
-					RequestHeaderMode: extprocv3.ProcessingMode_SEND, ResponseHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
-				})),
-				MatchCase(Not(answer), tell(&extprocv3.ProcessingMode{ // waits for the answer
-					RequestHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseHeaderMode: extprocv3.ProcessingMode_SEND, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
-				})),
-			}, nil),
+	return madeWhen(MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
+		MatchCase(Not(AnyOf(whole, short, connect)), tell(client, from, &extprocv3.ProcessingMode{
+			RequestHeaderMode: extprocv3.ProcessingMode_SEND, ResponseHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 		})),
+		MatchCase(Not(answer), tell(client, from, &extprocv3.ProcessingMode{ // waits for the answer
+			RequestHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseHeaderMode: extprocv3.ProcessingMode_SEND, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
+		})),
+	}, nil))
+}
+
+// madeWhen makes the filter that a matcher leads to.
+func madeWhen(m *cncfmatcherv3.Matcher) *matchingv3.ExtensionWithMatcher {
+	return &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.composite", TypedConfig: ToAny(&compositev3.Composite{})},
+		XdsMatcher:      m,
 	}
 }
 
@@ -73,15 +88,15 @@ func answerInput(name string) *cncfcorev3.TypedExtensionConfig {
 }
 
 // tell makes what tells the agent of a request. What it waits for at the end keeps its stream open as long as the request is.
-func tell(mode *extprocv3.ProcessingMode) *OnMatch {
+func tell(client, from string, mode *extprocv3.ProcessingMode) *OnMatch {
 	told := func(key, value string) *corev3.HeaderValue { return &corev3.HeaderValue{Key: key, Value: value} }
 	return OnMatchAction("tell", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: ToAny(&extprocv3.ExternalProcessor{
 		GrpcService: &corev3.GrpcService{
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.UnderWayCluster}},
 			InitialMetadata: []*corev3.HeaderValue{
 				told(wire.HeaderUnderWay, "%FILTER_STATE("+wire.StateUnderWay+":PLAIN)%"),
-				told(wire.HeaderPeer, "%DOWNSTREAM_PEER_URI_SAN%"),
-				told(wire.HeaderFrom, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"),
+				told(wire.HeaderPeer, client),
+				told(wire.HeaderFrom, from),
 				told(wire.HeaderBegan, "%START_TIME(%s.%9f)%"),
 			},
 		},

@@ -47,12 +47,15 @@ var WaypointTags = map[string]string{
 }
 
 // WaypointHCM reads the requests for a Service, or for a host outside, and follows its table.
-func WaypointHCM(table string, log, deniedOnly, outside bool, asking []Authorizer) *listenerv3.Filter {
+func WaypointHCM(table string, log, deniedOnly, outside, ends bool, asking []Authorizer) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true}
 	hcm := m.manager()
 	var asked []*hcmv3.HttpFilter // what leaves is asked about by EgressPolicies, where its table says so
 	if outside {
 		asked = policies()
+		if ends {
+			asked = append(asked, leaving()...)
+		}
 	}
 	hcm.HttpFilters = waypointFilters(asking, asked...)
 	hcm.EarlyHeaderMutationExtensions = append(withoutProxyHeaders(), askedPlain())
@@ -140,6 +143,14 @@ func NotFrontedHost() *routev3.VirtualHost {
 	return &routev3.VirtualHost{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{
 		refused(http.StatusNotFound, "the waypoint does not stand before what the tunnel asks for", MatchAnyTunnel()),
 		refused(http.StatusBadRequest, "waypoints take tunnels here", MatchAnyRequest()),
+	}}
+}
+
+// MisdirectedHost is what a waypoint answers to requests for another host outside than their connection is for.
+func MisdirectedHost() *routev3.VirtualHost {
+	const why = "the connection is for another host"
+	return &routev3.VirtualHost{Name: "misdirected", Domains: []string{"*"}, Routes: []*routev3.Route{
+		Refuse(wire.ClosedRoute+why, MatchAnyRequest(), http.StatusMisdirectedRequest, "sallyport: "+why+" than %REQ(:AUTHORITY)%\n", nil),
 	}}
 }
 

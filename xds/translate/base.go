@@ -63,7 +63,7 @@ func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	in := outbound.Inputs{
 		Ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
 		Outside: who.OutboundPolicy(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
-		TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll,
+		TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll, Ends: c.Ends,
 	}
 	in.Names, in.Inbound = sidecarDNSDefaults(s, in.Outside), inboundInputs(s, c)
 	if c.Fetch {

@@ -76,7 +76,7 @@ type Class struct {
 	Forward   netip.AddrPort       // for forward proxies
 	Namespace string               // for forward proxies: on whose behalf
 	OnDemand  bool                 // for gateways and forward proxies
-	Ends      bool                 // likewise
+	Ends      bool
 	IPv6      bool
 	Inline    bool
 	Plain     bool
@@ -101,14 +101,14 @@ func Classify(s *registry.Snapshot, n Node) Class {
 func classify(s *registry.Snapshot, n Node) Class {
 	c := Class{IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: s.Topology().Network(n.Labels), Client: s.Client(n.Labels, cmp.Or(n.On, n.Host))}
 	if n.IsAmbient() {
-		c.Kind = Ambient
+		c.Kind, c.Ends = Ambient, n.Ends
 		if n.OwnTables && !c.Inline { // whose tables list hosts
 			c.Own = ownTables(s, n.Serves)
 		}
 		return c
 	}
 	if n.IsWaypoint() {
-		c.Kind, c.Gateway = Waypoint, s.WaypointOf(n.Namespace, n.Labels)
+		c.Kind, c.Gateway, c.Ends = Waypoint, s.WaypointOf(n.Namespace, n.Labels), n.Ends
 		return c
 	}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
@@ -125,6 +125,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		}
 		return c
 	}
+	c.Ends = n.Ends
 	c.Fetch = n.fetches(s)
 	c.Named = c.Fetch && n.Named
 	c.Inbound = s.Inbound(n.Namespace, n.Labels, n.address())

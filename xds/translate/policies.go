@@ -137,6 +137,9 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed regist
 		if changed.Mesh || len(changed.Policies) > 0 {
 			set := egresspolicy.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
 			e.replace(nil, policyfilter.WorkloadFilters(set, p.Kind == Sidecar, closesUnregistered(s)))
+			if p.Kind == Sidecar {
+				e.replace(nil, envoy.Leaving(len(set.Root)+len(set.Own) > 0, ends(set.Root) || ends(set.Own)))
+			}
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
 			e.replace(nil, inboundAuthorization(s, p, atPod(envoy.TrustsOf(s.Mesh))))
@@ -188,9 +191,23 @@ func policiesKept(s *registry.Snapshot) (k envoy.Enforcement) {
 	for _, ns := range s.PolicedNamespaces() {
 		k.Root = k.Root || ns == s.Mesh.RootNamespace
 		k.Own = k.Own || ns != s.Mesh.RootNamespace
-		k.Ends = k.Ends || slices.ContainsFunc(s.Policies(ns), (*egresspolicy.Policy).Ends)
+		k.Ends = k.Ends || ends(s.Policies(ns))
 	}
 	return k
+}
+
+// ends says whether rules of a level do.
+func ends(l egresspolicy.Level) bool { return slices.ContainsFunc(l, (*egresspolicy.Policy).Ends) }
+
+// leavingFrom is what ends requests that leave from a proxy that keeps the policies of some namespaces, beside the root namespace's; nil are all of them.
+func leavingFrom(s *registry.Snapshot, namespaces []string) []*resource.Resource {
+	var policies, end bool
+	for _, ns := range s.PolicedNamespaces() {
+		if ns == s.Mesh.RootNamespace || namespaces == nil || slices.Contains(namespaces, ns) {
+			policies, end = true, end || ends(s.Policies(ns))
+		}
+	}
+	return envoy.Leaving(policies, end)
 }
 
 func ownName(ns string) string { return "own/" + ns }
@@ -203,9 +220,9 @@ func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Change
 	}
 	trust := envoy.TrustsOf(s.Mesh)
 	of, others := rootLevels(s, resolve.Root(s), serves)
-	return []*resource.Resource{
+	return append(leavingFrom(s, serves),
 		policyfilter.IndexOutside(envoy.FilterRoot, of, others, trust), policyfilter.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policyfilter.Unknown(meshPolicy(s), "node"), trust),
-	}
+	)
 }
 
 // ownLevels are namespaces' own.

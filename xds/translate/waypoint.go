@@ -131,7 +131,7 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
-		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout,
+		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
 	}}
 	in.setAuthorizers(s, c)
 	for _, of := range slices.SortedFunc(maps.Keys(u.pods), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) }) {

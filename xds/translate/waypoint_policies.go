@@ -38,6 +38,7 @@ func (e *edit) setLevels(s *registry.Snapshot, gateway registry.Ref, changed reg
 	}
 	now := frontLevels{hosts, map[string]*httprbacv3.RBAC{}}
 	e.next.levels = now
+	e.replace(nil, leavingFrom(s, nil))
 	switch {
 	case len(hosts) == 0:
 		e.replace(nil, noLevels(s))

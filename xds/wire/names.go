@@ -196,6 +196,9 @@ const CatchAllDecide = "decide-any"
 // WaypointDecide is the same at a waypoint, about hosts outside.
 const WaypointDecide = "decide-outside"
 
+// LeavingDecide is where a sidecar, a node or a waypoint is asked by its agent what policies say of a request that leaves from there.
+const LeavingDecide = "decide-leaving"
+
 // ExitDecide is the same at a gateway.
 const ExitDecide = "decide-egress"
 
@@ -237,7 +240,7 @@ const (
 	StateOutside  = "sallyport.outside"   // says at a sidecar that it leaves the mesh from there (Leaves), and anywhere LetOutByPolicy
 	StateSpoken   = "sallyport.spoken"    // "tls" or "tcp", of a connection; nothing of a request
 	StateSubset   = "sallyport.subset"    // the namespace whose registration the client means
-	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH#MILLISECONDS", the last of those alone that have come whole
+	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH#MILLISECONDS", the last of those alone that have come whole; where no exit is, OUTSIDE is in REGISTERED-IN's place
 	StateEnds     = "sallyport.ends"      // how long a request may go on, in milliseconds, by the rules that let it through
 	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there

@@ -25,6 +25,8 @@ const (
 	HeaderPeer = "x-sallyport-peer" // the client, as the gateway verified it
 	HeaderFrom = "x-sallyport-from" // the client's address
 
+	HeaderOutside = "x-sallyport-outside" // StateOutside, of what leaves where no exit is
+
 	HeaderRequest = "x-sallyport-request" // KindHTTP, in place of a kind: policies judge the question as the request that it is about
 )
 
@@ -34,7 +36,7 @@ const (
 	HeaderBegan    = "x-sallyport-began"     // when, in seconds with nine digits after the point
 )
 
-// EndsMetadata is the key of the node metadata by which a router's agent says that it takes note of them.
+// EndsMetadata is the key of the node metadata by which an agent says that it takes note of them.
 const EndsMetadata = "SALLYPORT_ENDS_REQUESTS"
 
 // What the agent ends is recorded with one of these as Envoy's details. After EndedDetails comes why, as a query's value is written: Envoy takes no spaces.

@@ -42,6 +42,7 @@ type Question struct {
 	Subset    string // the namespace whose registration it means, and the address that it dialled: "NAMESPACE~ADDRESS:PORT"
 
 	Method, Path string // of a request
+	Outside      string // of one that leaves where no exit is: as what policies judged it
 }
 
 // Host is what is asked for, in lower case, and without its port.
@@ -62,7 +63,7 @@ func (q Question) Header(add func(name, value string)) {
 		kind = wire.HeaderRequest
 	}
 	for _, h := range [...]struct{ name, value string }{
-		{kind, q.Kind}, {wire.HeaderPeer, q.Peer}, {wire.HeaderFrom, q.From}, {wire.HeaderRegisteredIn, registered}, {wire.HeaderDialled, dialled},
+		{kind, q.Kind}, {wire.HeaderPeer, q.Peer}, {wire.HeaderFrom, q.From}, {wire.HeaderRegisteredIn, registered}, {wire.HeaderDialled, dialled}, {wire.HeaderOutside, q.Outside},
 	} {
 		if h.value != "" {
 			add(h.name, h.value)

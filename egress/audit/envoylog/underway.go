@@ -2,6 +2,7 @@ package envoylog
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,19 @@ func UnderWay(as, peer, from, began string) Tunnel {
 	return Tunnel{Began: since, Question: Question{
 		Kind: wire.KindHTTP, Authority: authority, Peer: orNothing(peer), From: orNothing(from), Subset: orNothing(in), Method: method, Path: visible(path),
 	}}
+}
+
+// Leaving is UnderWay where no exit is: as what it came, "METHOD OUTSIDE HOST:PORT PATH", names what policies judged, which is what is asked about again.
+func Leaving(as, peer, from, began string) Tunnel {
+	t := UnderWay(as, peer, from, began)
+	if t.Unknown {
+		return t
+	}
+	t.Outside, t.Subset = t.Subset, ""
+	if end := strings.LastIndexByte(t.Authority, ':'); end > 0 && strings.Contains(t.Authority[:end], ":") { // an address
+		t.Authority = net.JoinHostPort(t.Authority[:end], t.Authority[end+1:])
+	}
+	return t
 }
 
 // orNothing is what Envoy's "-" stands for.

@@ -44,3 +44,21 @@ func TestUnderWay(t *testing.T) {
 		}
 	}
 }
+
+func TestLeaving(t *testing.T) {
+	const began = "1795674897.493958001"
+	for as, want := range map[string]envoylog.Question{
+		"GET leaves a.test:443 /x?y#1":       {Authority: "a.test:443", Outside: "leaves", Path: "/x"},
+		"GET  a.test:80 /":                   {Authority: "a.test:80", Path: "/"}, // by a waypoint
+		"GET leaves 2001:db8::1:8080 /":      {Authority: "[2001:db8::1]:8080", Outside: "leaves", Path: "/"},
+		"GET by-policy 192.0.2.1:80 /a%2Fb#": {Authority: "192.0.2.1:80", Outside: "by-policy", Path: "/a%2Fb"},
+	} {
+		want.Kind, want.Method, want.Peer, want.From = "http", "GET", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7"
+		if got := envoylog.Leaving(as, want.Peer, want.From, began); got.Unknown || got.Question != want {
+			t.Errorf("%q: %+v", as, got)
+		}
+	}
+	if got := envoylog.Leaving("GET leaves a.test", "-", "-", began); !got.Unknown {
+		t.Errorf("without a path: %+v", got)
+	}
+}

@@ -35,6 +35,9 @@ func base(in Inputs) []*resource.Resource {
 	if in.Fetch > 0 {
 		out = append(out, envoy.FetchListeners()...)
 	}
+	if in.Ends {
+		out = append(out, envoy.LeavingListener()...)
+	}
 	if in.Outside.Dynamic {
 		out = append(out, envoy.SealCluster(byHostOfRequest()))
 	}
@@ -157,7 +160,7 @@ func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
 
 // requests reads and logs requests, and lets the rows for what nobody registered know where one was sent to.
 func (in Inputs) requests(m envoy.HCM) []*listenerv3.Filter {
-	m.Log, m.Mesh = wire.SidecarHTTP, in.Mesh
+	m.Log, m.Mesh, m.Ends = wire.SidecarHTTP, in.Mesh, in.Ends
 	return []*listenerv3.Filter{envoy.SetFilterState(envoy.State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.NotShared)), m.Filter()}
 }
 

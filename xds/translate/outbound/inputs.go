@@ -38,6 +38,7 @@ type Inputs struct {
 	// Fetch says that Envoy is given rows when they are used, and for how long one stays that is not; 0: it has all of them.
 	Fetch time.Duration
 	Named bool // they are asked for by name
+	Ends  bool // its agent takes note of requests that are under way
 	// Pods says that it is the proxy of a node: its listeners are templates, of which its agent opens some in each pod.
 	Pods bool
 	// Own is, there, the namespace whose own tables these are, with the template of what its pods send; "" of what all share.

@@ -35,6 +35,7 @@ type Inputs struct {
 	// Authorizers are all that policies may have asked: which ones do changes no listener.
 	Authorizers []envoy.Authorizer
 	Pods        Pods
+	Ends        bool // its agent takes note of requests that are under way
 }
 
 // Front is a port of a Service that the waypoint stands before, with the policies of its connections.
@@ -100,7 +101,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 func (in Inputs) filters(f Front) []*listenerv3.Filter {
 	out := []*listenerv3.Filter{envoy.NoteServicePort(f.Port)}
 	if f.HTTP {
-		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside, in.asking(f)))
+		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside, in.Ends, in.asking(f)))
 	}
 	on := envoy.TCPProxy{Stat: f.Name(), Cluster: f.Behind(), AfterHello: true, Denied: in.deniedOnly() || f.Asks()}
 	if f.Closed {

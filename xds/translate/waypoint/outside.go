@@ -46,6 +46,9 @@ func (in Inputs) outside() (out []*resource.Resource) {
 	if len(in.Gateways) == 0 {
 		return out
 	}
+	if in.Ends {
+		out = append(out, envoy.LeavingListener()...)
+	}
 	return append(out, envoy.SealCluster(envoy.QuestionCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
 }
 

@@ -72,7 +72,7 @@ func (in Inputs) pods(l *listenerv3.Listener) (out []*resource.Resource) {
 		return nil
 	}
 	table := wire.InboundPods + "|http"
-	requests := []*listenerv3.Filter{envoy.WaypointHCM(table, in.logs(), in.deniedOnly(), false, in.Authorizers)}
+	requests := []*listenerv3.Filter{envoy.WaypointHCM(table, in.logs(), in.deniedOnly(), false, false, in.Authorizers)}
 	var bytes []*listenerv3.Filter
 	if see := seePod(in.Trust); len(in.Pods.Set) > 0 {
 		bytes = append(in.Pods.Asked.connections(in.Pods.Set, see, in.authorizer), envoy.AuthorizationNetworkFilter(connections(in.Pods.Set, see)))

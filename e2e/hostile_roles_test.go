@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// hostilePort is that of the hosts of this test, which all are one server.
+const hostilePort = 9585
+
+// hostilePaths are paths that servers may take for others, with the status that each has where /admin/** is denied, and the rest of a host is not.
+func hostilePaths(host string) map[string]int {
+	return map[string]int{
+		"/public": 200, "/": 200, "/administrator": 200, "/public?x=/admin/": 200,
+		"/admin": 403, "/admin/": 403, "/admin/x": 403, "/ADMIN/x": 403, "/admin/x?y": 403, "//admin/x": 403, "/./admin/x": 403, "/%61dmin/x": 403, "/public/../admin/x": 403,
+		"/admin%2fx": 403, "/admin%2Fx": 403, "/admin;v=1/x": 403, "/public/%2e%2e/admin/x": 403, "/\\admin/x": 403, "/%2561dmin": 403,
+		"http://" + host + "/admin/x": 403, "http://" + host + "/public": 200,
+	}
+}
+
+// hostileRole is a proxy that keeps policies, for who comes by it.
+type hostileRole struct {
+	name string
+	host string // that rules let through, but for /admin/**
+	dial func() (net.Conn, error)
+}
+
+// authority is its host as requests say it.
+func (r hostileRole) authority(host string) string { return fmt.Sprintf("%s:%d", host, hostilePort) }
+
+// ask sends a request as it is written, on a connection of its own.
+func (r hostileRole) ask(method, path, host, headers string) (int, error) {
+	c, err := r.dial()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", method, path, host, headers); err != nil {
+		return 0, err
+	}
+	return statusOn(bufio.NewReader(c))
+}
+
+func statusOn(in *bufio.Reader) (int, error) {
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp.StatusCode, err
+}
+
+// TestHostileRequestsAtAllRoles holds that what cannot be fooled at the gateway cannot be where something leaves otherwise: the same requests have the same verdict.
+func TestHostileRequestsAtAllRoles(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	ctx, s := setScene(t, story.InNamespaces)
+	a := &ambientNode{ctx: ctx, scene: s}
+	a.write(t, "waypoint.yaml", waypointObjects)
+	a.write(t, "waypoint-pod.yaml", waypointPod)
+	var err error
+	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
+		t.Fatal(err)
+	}
+	a.alpha = a.pod(t, "alpha", alphaAddr)
+	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
+	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
+	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
+		t.Fatal(err)
+	}
+	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{hostilePort})
+	a.write(t, "hostile.yaml", hostileObjects(s))
+	for _, r := range hostileRoles(ctx, t, w) {
+		t.Run(r.name, r.holds)
+	}
+}
+
+// hostileObjects registers an allowed and a denied host for each way out, and a policy for each namespace that asks.
+func hostileObjects(s *story.Scene) string {
+	var objects strings.Builder
+	objects.WriteString("apiVersion: v1\nkind: Namespace\nmetadata: {name: delta, labels: {by: waypoint, istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: beta}}\n")
+	for way, in := range map[string]string{
+		"gateway": "namespace: default", "straight": "namespace: default, annotations: {egress.sallyport.io/gateway: direct}", "front": "namespace: delta",
+	} {
+		for _, name := range []string{way, "denied-" + way} {
+			s.Outside.Set(name+".hostile.test", time.Minute, world.OutsideAddrs[0])
+			fmt.Fprintf(&objects, "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, %s}\n"+
+				"spec: {hosts: [%s.hostile.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}]}\n", name, in, name, hostilePort)
+		}
+	}
+	for _, ns := range []string{"default", "alpha", "far"} {
+		fmt.Fprintf(&objects, "---\napiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: hostile, namespace: %s}\nspec:\n  rules:\n"+
+			"  - {name: admin, hosts: ['*.hostile.test'], paths: [/admin/**], action: Deny}\n"+
+			"  - {name: deletes, hosts: ['*.hostile.test'], methods: [DELETE], action: Deny}\n"+
+			"  - {name: rest, hosts: [gateway.hostile.test, straight.hostile.test, front.hostile.test], action: Allow}\n", ns)
+	}
+	return objects.String()
+}
+
+func hostileRoles(ctx context.Context, t *testing.T, w *waypointTest) []hostileRole {
+	t.Helper()
+	app := appOf(w.scene)
+	from := func(c caller, host string) func() (net.Conn, error) {
+		return func() (net.Conn, error) {
+			addr, err := c.resolve(ctx, host)
+			if err != nil {
+				return nil, err
+			}
+			return c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, hostilePort).String())
+		}
+	}
+	far := w.hboneClient(t, "one")
+	return []hostileRole{
+		{"gateway", "gateway.hostile.test", from(app, "gateway.hostile.test")},
+		{"sidecar", "straight.hostile.test", from(app, "straight.hostile.test")},
+		{"node", "straight.hostile.test", from(w.alpha.caller, "straight.hostile.test")},
+		{"waypoint", "front.hostile.test", func() (net.Conn, error) {
+			c, err := through(ctx, far, fmt.Sprintf("front.hostile.test:%d", hostilePort))
+			if err != nil {
+				return nil, err
+			}
+			return &tunnelled{hbone: c}, nil
+		}},
+	}
+}
+
+func (r hostileRole) holds(t *testing.T) {
+	own := r.authority(r.host)
+	if err := world.Within(t.Context(), time.Minute, func() error {
+		for path, want := range map[string]int{"/public": 200, "/admin/x": 403} {
+			if got, err := r.ask("GET", path, own, ""); err != nil || got != want {
+				return fmt.Errorf("%s: %d %w, want %d", path, got, err, want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range hostilePaths(own) {
+		if got, err := r.ask("GET", path, own, ""); err != nil || got != want {
+			t.Errorf("%s: %d %v, want %d", path, got, err, want)
+		}
+	}
+	for _, override := range []string{"X-Http-Method-Override: GET", "X-Http-Method: GET", "X-Method-Override: GET"} {
+		if got, err := r.ask("DELETE", "/public", own, override+"\r\n"); err != nil || got != 403 {
+			t.Errorf("DELETE with %s: %d %v", override, got, err)
+		}
+	}
+	for _, url := range []string{"X-Original-Url", "X-Rewrite-Url", "X-Envoy-Original-Path"} { // which say nothing of what is asked for
+		if got, err := r.ask("GET", "/admin/x", own, url+": /public\r\n"); err != nil || got != 403 {
+			t.Errorf("/admin/x with %s: %d %v", url, got, err)
+		}
+	}
+	r.holdsHosts(t)
+}
+
+// holdsHosts: what a request says that it is for is what policies are asked about, or it goes nowhere, whatever its connection was for.
+func (r hostileRole) holdsHosts(t *testing.T) {
+	own, denied := r.authority(r.host), r.authority("denied-"+r.host)
+	for _, host := range []string{denied, "DENIED-" + r.authority(r.host), r.authority("denied-" + r.host + "."), "denied-" + r.host} {
+		if got, err := r.ask("GET", "/public", host, ""); err == nil && got == 200 {
+			t.Errorf("Host: %s is let through", host)
+		}
+	}
+	kept, err := r.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	_ = kept.SetDeadline(time.Now().Add(time.Minute))
+	in := bufio.NewReader(kept)
+	for i, host := range []string{own, denied} {
+		if _, err := fmt.Fprintf(kept, "GET /public HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := statusOn(in); (got == 200) != (i == 0) {
+			t.Errorf("on one connection, %s: %d %v", host, got, err)
+		}
+	}
+	for _, c := range []struct {
+		authority, host, path string
+		open                  bool
+	}{
+		{own, "", "/public", true}, {denied, "", "/public", false}, {denied, own, "/public", false}, {"", denied, "/public", false},
+		{own, "", "//admin/x", false}, {own, "", "/public/%2e%2e/admin/x", false},
+	} {
+		conn, err := r.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		fields := []header{{":method", "GET"}, {":scheme", "http"}, {":path", c.path}}
+		if c.authority != "" {
+			fields = append(fields, header{":authority", c.authority})
+		}
+		if c.host != "" {
+			fields = append(fields, header{"host", c.host})
+		}
+		if got := askByHTTP2(t, conn, "", fields...); (got.status == "200") != c.open {
+			t.Errorf("by HTTP/2, %s with :authority %q and host %q: %s", c.path, c.authority, c.host, got)
+		}
+		_ = conn.Close()
+	}
+}
