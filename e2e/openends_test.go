@@ -228,6 +228,7 @@ func (k *talk) say() error {
 	_ = k.conn.SetDeadline(time.Now().Add(tryWithin))
 	if k.hear {
 		_, err := k.in.ReadString('\n')
+		_, _ = k.in.Discard(k.in.Buffered()) // or who is asked seldom would hear of the end late
 		return err
 	}
 	if k.send {
