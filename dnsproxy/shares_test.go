@@ -62,21 +62,7 @@ func TestOneDomainLeavesRoom(t *testing.T) {
 func TestOnePodLeavesRoom(t *testing.T) {
 	const good = "www.good.test."
 	s := serve(t, Config{Upstreams: []string{silentExcept(t, good)}, MaxInFlight: 64, MaxUpstream: 64, Grace: 1})
-	open := func() net.Addr {
-		packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
-			t.Fatal(err)
-		}
-		return packets.LocalAddr()
-	}
-	evil, victim := open(), open()
+	evil, victim := openForPod(t, s).LocalAddr(), openForPod(t, s).LocalAddr()
 	flood(t, evil, 500, func(i int) string { return fmt.Sprintf("www.evil%d.test.", i) })
 	eventually(t, "the pod's names are refused", func() bool { return metric(t, s, "sallyport_dns_rejected_total", "in-flight") > 100 })
 	var once sync.Once

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -98,16 +99,11 @@ func TestNeighboursTakeNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { _, _ = bufio.NewReader(c).ReadString('\n'); _, _ = fmt.Fprintln(c, name); _ = c.Close() }()
-			}
-		}()
+		acceptAll(t, l, func(c net.Conn) {
+			_, _ = bufio.NewReader(c).ReadString('\n')
+			_, _ = fmt.Fprintln(c, name)
+			_ = c.Close()
+		})
 	}
 	for _, host := range []string{"named.own.test", "x.pattern.test", "y.pattern.test"} {
 		s.Outside.Set(host, time.Minute, ownServer)
