@@ -50,7 +50,8 @@ type Config struct {
 	HoldBack time.Duration
 
 	// MaxInFlight bounds the questions that wait for somebody else, and MaxUpstream those that are being asked
-	// upstream; above them the answer is SERVFAIL, or a stale one. 512 and 256.
+	// upstream; above them the answer is SERVFAIL, or a stale one. 1024 and 512. Of the first, clients of sockets that were opened
+	// (Server.Open) have shares, of the second the domains of names (limit.Shares): one alone has half of them at most.
 	MaxInFlight, MaxUpstream int
 	// MaxConns bounds TCP connections for each address; above half of it, idle ones are closed early. 128.
 	MaxConns int
@@ -105,8 +106,8 @@ func (c Config) withDefaults() Config {
 	set(&c.StaleRetry, 30*time.Second)
 	set(&c.StaleTTL, 30*time.Second)
 	set(&c.HoldBack, 4*time.Second)
-	set(&c.MaxInFlight, 512)
-	set(&c.MaxUpstream, 256)
+	set(&c.MaxInFlight, 1024)
+	set(&c.MaxUpstream, 512)
 	set(&c.MaxConns, 128)
 	set(&c.IdleTimeout, 10*time.Second)
 	set(&c.Grace, 2*time.Second)

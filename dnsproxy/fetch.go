@@ -6,18 +6,19 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/net/publicsuffix"
 
 	"github.com/sallyport/sallyport/dnsproxy/cache"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
 	"github.com/sallyport/sallyport/dnsproxy/upstream"
 )
 
-// fetcher returns the key of c's answer, and the function that asks upstream for it and keeps it. Neither holds on to c.
-func (v *view) fetcher(c *call) (key []byte, fetch func() (*cache.Entry, error)) {
-	key = append([]byte(nil), c.Key(v.id)...)
+// fetcher returns how c's answer is asked for upstream and kept. It does not hold on to c.
+func (v *view) fetcher(c *call) fetch {
+	key := append([]byte(nil), c.Key(v.id)...)
 	lower := append([]byte(nil), c.Lower()...)
 	question := upstream.Question{Type: c.Type, Class: c.Class, DO: c.DO, CD: c.CD()}
-	return key, func() (*cache.Entry, error) {
+	return fetch{key: key, domain: domainOf(lower), do: func() (*cache.Entry, error) {
 		text, _, err := dns.UnpackDomainName(lower, 0)
 		if err != nil {
 			return nil, fmt.Errorf("question: %w", err)
@@ -31,7 +32,17 @@ func (v *view) fetcher(c *call) (key []byte, fetch func() (*cache.Entry, error))
 			v.s.cache.Put(e)
 		}
 		return e, nil
+	}}
+}
+
+// domainOf is whose a name is: the part of it that somebody has registered below a public suffix (https://publicsuffix.org), under which he
+// may make as many names as he likes.
+func domainOf(lower []byte) string {
+	text := packet.Text(lower)
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(text); err == nil {
+		return domain
 	}
+	return text
 }
 
 // fetch asks, and seals what comes.

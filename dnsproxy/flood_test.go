@@ -70,7 +70,7 @@ func TestFloodWhileUpstreamIsDead(t *testing.T) {
 		wire, _ := m.Pack()
 		_, _ = conn.Write(wire)
 	}
-	eventually(t, "the slots are taken", func() bool { return len(s.slots) > 16 })
+	eventually(t, "the slots are taken", func() bool { return s.slots.Taken() > 16 })
 	for range 20 {
 		if m := insist(s, "www.test", dns.TypeA); m == nil || show(m) != "NOERROR | A 60 192.0.2.1" {
 			t.Fatalf("the good name: %v", m)

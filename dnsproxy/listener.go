@@ -16,7 +16,8 @@ import (
 // listener is one address of a view, for UDP and TCP.
 type listener struct {
 	view  *view
-	batch int // datagrams that are read at a time
+	of    string // whose questions it takes, where those are one client's; "" elsewhere
+	batch int    // datagrams that are read at a time
 	addr  netip.AddrPort
 	udp   *datagram.Socket
 	tcp   *net.TCPListener

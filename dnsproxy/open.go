@@ -25,7 +25,7 @@ func (s *Server) Open(view, namespace string, packets net.PacketConn, streams ne
 	}
 	of := *v
 	of.namespace = namespace
-	l := &listener{view: &of, batch: datagram.Small, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
+	l := &listener{view: &of, of: socket.Addr().String(), batch: datagram.Small, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.base.Err() != nil {

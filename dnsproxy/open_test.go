@@ -9,6 +9,23 @@ import (
 	"github.com/miekg/dns"
 )
 
+// openForPod opens sockets as a node's agent does in the network of a pod.
+func openForPod(t *testing.T, s *Server) net.PacketConn {
+	t.Helper()
+	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
+		t.Fatal(err)
+	}
+	return packets
+}
+
 // TestSocketsOfPodsAreSmall: a node's agent opens two for each pod, which wait nearly always; and they answer.
 func TestSocketsOfPodsAreSmall(t *testing.T) {
 	const sockets, most = 100, 64 << 10 // bytes of the heap for each, its goroutines' and connections' included
@@ -20,30 +37,16 @@ func TestSocketsOfPodsAreSmall(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
-	open := func() (packets net.PacketConn) {
-		packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
-			t.Fatal(err)
-		}
-		return packets
-	}
 	asks := func(packets net.PacketConn) {
 		if _, _, err := (&dns.Client{Timeout: time.Minute}).Exchange(new(dns.Msg).SetQuestion("none.test.", dns.TypeA), packets.LocalAddr().String()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	asks(open()) // what is made once
+	asks(openForPod(t, s)) // what is made once
 	before := held()
 	var all []net.PacketConn
 	for range sockets {
-		all = append(all, open())
+		all = append(all, openForPod(t, s))
 	}
 	for _, packets := range all {
 		asks(packets) // it reads by now

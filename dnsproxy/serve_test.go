@@ -37,7 +37,7 @@ func TestOneQuestionForManyAskers(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all of them wait", func() bool { return len(s.slots) == askers })
+	eventually(t, "all of them wait", func() bool { return s.slots.Taken() == askers })
 	s.flights.mu.Lock()
 	flights := len(s.flights.running) // not what reaches the upstream: on a slow machine it is asked the same again
 	s.flights.mu.Unlock()
@@ -146,7 +146,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	for i := range 2 {
 		wg.Go(func() { _, _ = try(s, "udp", "resolver", fmt.Sprintf("slow%d.test", i), dns.TypeA) })
 	}
-	eventually(t, "both wait", func() bool { return len(s.slots) == 2 })
+	eventually(t, "both wait", func() bool { return s.slots.Taken() == 2 })
 	for _, network := range []string{"udp", "tcp"} {
 		if m, err := try(s, network, "resolver", "third.test", dns.TypeA); err != nil || show(m) != "SERVFAIL" {
 			t.Errorf("%s: got %v, %v", network, m, err)
@@ -245,7 +245,7 @@ func TestShutdownIsGraceful(t *testing.T) {
 	for _, network := range []string{"udp", "tcp"} {
 		go func() { m, _ := try(s, network, "resolver", "w.test", dns.TypeA); answers <- m }()
 	}
-	eventually(t, "both wait", func() bool { return len(s.slots) == 2 })
+	eventually(t, "both wait", func() bool { return s.slots.Taken() == 2 })
 	cancel()
 	close(gate)
 	for range 2 {
@@ -275,7 +275,7 @@ func TestShutdownEndsWithGrace(t *testing.T) {
 	go func() { done <- s.Serve(ctx) }()
 	answer := make(chan *dns.Msg, 1)
 	go func() { m, _ := try(s, "udp", "resolver", "w.test", dns.TypeA); answer <- m }()
-	eventually(t, "it waits", func() bool { return len(s.slots) == 1 })
+	eventually(t, "it waits", func() bool { return s.slots.Taken() == 1 })
 	cancel()
 	select {
 	case <-done:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/dnsproxy/cache"
 	"github.com/sallyport/sallyport/dnsproxy/follow"
+	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/dnsproxy/packet"
 )
@@ -31,7 +32,7 @@ type Server struct {
 
 	base    context.Context // of the work that outlives a question
 	cancel  context.CancelFunc
-	slots   chan struct{} // one for each question that waits
+	slots   *limit.Shares // one for each question that waits
 	working sync.WaitGroup
 
 	mu        sync.Mutex
@@ -48,8 +49,8 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config: config, table: newTable(), cache: cache.New(config.CacheBytes), metrics: newMetrics(),
-		origin: config.Now(), staleTTL: max(seconds(config.StaleTTL), 1), slots: make(chan struct{}, config.MaxInFlight),
-		flights: flights{running: map[string]*flight{}, max: config.MaxUpstream},
+		origin: config.Now(), staleTTL: max(seconds(config.StaleTTL), 1), slots: limit.NewShares(config.MaxInFlight),
+		flights: flights{running: map[string]*flight{}, room: limit.NewShares(config.MaxUpstream)},
 	}
 	var err error
 	if s.routes, err = newRoutes(config, s.metrics.observe); err != nil {

@@ -174,7 +174,7 @@ func TestQuestionsWaitForTheTable(t *testing.T) {
 			got <- result{m, err}
 		}()
 	}
-	eventually(t, "both questions wait", func() bool { return len(s.slots) == 2 })
+	eventually(t, "both questions wait", func() bool { return s.slots.Taken() == 2 })
 	if err := s.Names().Apply([]name.Name{named("external.com", 0, "240.240.0.1")}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ func TestAttack(t *testing.T) {
 		"no valid certificate":   a.noValidCertificate,
 		"early data":             a.earlyData,
 		"names that are inside":  a.namesInside,
+		"names nobody answers":   a.namesUnanswered,
 		"many tunnels at once":   a.manyTunnels,
 		"plain tunnels":          a.plainTunnels,
 		"what a client claims":   a.claims,

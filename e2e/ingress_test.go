@@ -50,6 +50,8 @@ func TestIngress(t *testing.T) {
 		{"TLS passes", in.passesTLS},
 		{"bytes", in.bytes},
 		{"requests arrive whole", in.whole},
+		{"silent clients", in.silent},
+		{"large heads", in.heads},
 		{"mutual TLS", in.mutualTLS},
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},

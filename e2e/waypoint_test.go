@@ -164,6 +164,7 @@ func TestWaypoint(t *testing.T) {
 		{"policies of requests", w.policies},
 		{"bytes", w.bytes},
 		{"requests arrive whole", w.whole},
+		{"silent clients", w.silent},
 		{"by HBONE", w.hbone},
 		{"who it stands before, and nothing else", w.elsewhere},
 		{"to a host outside", w.outside},

@@ -23,6 +23,7 @@ type Authority struct {
 
 	mu      sync.Mutex
 	records map[string]record
+	mute    string // domain
 	queries []Query
 }
 
@@ -72,6 +73,13 @@ func (a *Authority) Set(name string, ttl time.Duration, addrs ...netip.Addr) {
 	a.records[canonical(name)] = record{ttl: ttl, addrs: slices.Clone(addrs)}
 }
 
+// Mute gives no answer to questions for names below a domain from now on, and at most of one domain.
+func (a *Authority) Mute(domain string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mute = "." + canonical(domain)
+}
+
 // Address is the first address of a name; the zero Addr for one that does not exist.
 func (a *Authority) Address(name string) netip.Addr {
 	a.mu.Lock()
@@ -106,7 +114,10 @@ func (a *Authority) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 		return
 	}
 	q := r.Question[0]
-	found, ok := a.lookup(q, peerOf(w.RemoteAddr()))
+	found, ok, muted := a.lookup(q, peerOf(w.RemoteAddr()))
+	if muted {
+		return
+	}
 	for _, addr := range found.addrs {
 		header := dns.RR_Header{Name: q.Name, Class: dns.ClassINET, Ttl: uint32(found.ttl / time.Second)}
 		switch {
@@ -130,15 +141,15 @@ func (a *Authority) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	_ = w.WriteMsg(m)
 }
 
-func (a *Authority) lookup(q dns.Question, peer netip.Addr) (record, bool) {
+func (a *Authority) lookup(q dns.Question, peer netip.Addr) (found record, ok, muted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := canonical(q.Name)
 	if len(a.queries) < maxQueries {
 		a.queries = append(a.queries, Query{Time: time.Now(), Peer: peer, Name: name, Type: dns.TypeToString[q.Qtype]})
 	}
-	found, ok := a.records[name]
-	return found, ok
+	found, ok = a.records[name]
+	return found, ok, a.mute != "" && strings.HasSuffix(name, a.mute)
 }
 
 // soa goes with answers that hold nothing; its last field is how long that may be remembered (RFC 2308).

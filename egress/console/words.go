@@ -36,7 +36,7 @@ var failures = []struct{ said, means string }{
 var meanings = map[string]string{
 	"UF": "the connection could not be made", "UH": "no address to connect to", "UT": "no response in time", "UO": "too many connections at once",
 	"NC": "there is no such cluster", "LR": "the proxy reset the request", "UR": "the far end reset the request", "UC": "the far end closed the connection",
-	"URX": "tried more than once", "DC": "the client left", "DF": "the name could not be resolved", "NR": "no route is for it", "OM": "the proxy is out of memory",
+	"URX": "tried more than once", "DC": "the client left", "DR": "the client left", "UPE": "the far end broke off its answer", "DF": "the name could not be resolved", "NR": "no route is for it", "OM": "the proxy is out of memory",
 }
 
 const failed = "; failed: "

@@ -27,13 +27,17 @@ const (
 
 // The parts of a heap at which something is done. What hurts nobody comes first, then what takes most, then what is new.
 const (
-	shortenFrom, shortenAt = 0.75, 0.95 // idle connections and handshakes get less and less time
+	shortenFrom, shortenAt = 0.75, 0.95 // idle connections and streams, and handshakes, get less and less time
 	shrinkAt               = 0.80
 	resetFrom, resetAt     = 0.85, 0.97 // the streams that hold most memory are reset
 	closeIdleAt            = 0.90
 	refuseRequestsAt       = 0.95
 	refuseConnectionsAt    = 0.98
 )
+
+// stillStream is how long a stream in which nothing moves may stay in the end. What the heads of requests take is in no buffer, so nobody resets those
+// that hold most: a client that sends large ones, and then no body, could have everybody else refused for as long as streams may rest.
+const stillStream = "10s"
 
 const (
 	heapMonitor       = "envoy.resource_monitors.fixed_heap"
@@ -122,6 +126,7 @@ func heapActions() list {
 			"@type": "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
 			"timer_scale_factors": list{
 				object{"timer": "HTTP_DOWNSTREAM_CONNECTION_IDLE", "min_timeout": "1s"},
+				object{"timer": "HTTP_DOWNSTREAM_STREAM_IDLE", "min_timeout": stillStream},
 				object{"timer": "TRANSPORT_SOCKET_CONNECT", "min_timeout": "1s"},
 			},
 		}),

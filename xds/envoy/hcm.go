@@ -128,6 +128,9 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: m.Routes}
 		hcm.LocalReplyConfig = nil
 	}
+	if m.Inbound || m.Peer { // its clients may be anybody who reaches the pod, or the waypoint
+		hcm.RequestHeadersTimeout = durationpb.New(patience)
+	}
 	if m.Peer {
 		hcm.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
 		hcm.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Uri: true}

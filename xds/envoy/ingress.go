@@ -55,7 +55,7 @@ func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
 		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
 		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
 		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(clientRest), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW},
-		Http2ProtocolOptions:            http2Limits(),
+		Http2ProtocolOptions:            edgeHTTP2(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		DrainTimeout:                    durationpb.New(drainTime),
 		DelayedCloseTimeout:             closeWhenWritten(),

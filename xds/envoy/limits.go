@@ -20,6 +20,10 @@ const (
 
 	// streamsEach is how many streams an HTTP/2 connection may have at a time. Who has more to ask opens another one.
 	streamsEach = 1024
+
+	// streamsOutside is the same of a client from outside: each of them may have a head of 96 KiB, which no window holds back.
+	// Envoy's own advice for edges: https://www.envoyproxy.io/docs/envoy/v1.40.0/configuration/best_practices/edge
+	streamsOutside = 100
 )
 
 // How long a client may be silent.
@@ -100,6 +104,13 @@ func http2Limits() *corev3.Http2ProtocolOptions {
 		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
 		InitialConnectionWindowSize: wrapperspb.UInt32(connectionWindow),
 	}
+}
+
+// edgeHTTP2 are for clients from outside.
+func edgeHTTP2() *corev3.Http2ProtocolOptions {
+	options := http2Limits()
+	options.MaxConcurrentStreams = wrapperspb.UInt32(streamsOutside)
+	return options
 }
 
 // WithHandshakeTimeout ends connections that have not shaken hands in time.

@@ -21,7 +21,16 @@ func (p *plane) health() *http.ServeMux {
 
 // serveHTTP serves until ctx ends.
 func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler) error {
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	return serveUntil(ctx, l, &http.Server{Handler: handler, ReadHeaderTimeout: patience, IdleTimeout: 2 * time.Minute})
+}
+
+// serveStrangers does so for those who may be anybody in the cluster, and has them say all that they have to say in a time: a body that
+// never comes would hold its connection for ever, also where nobody reads it. Answers may take no longer than that either.
+func serveStrangers(ctx context.Context, l net.Listener, handler http.Handler) error {
+	return serveUntil(ctx, l, &http.Server{Handler: handler, ReadTimeout: patience, WriteTimeout: 3 * patience, IdleTimeout: patience})
+}
+
+func serveUntil(ctx context.Context, l net.Listener, srv *http.Server) error {
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {

@@ -132,7 +132,7 @@ func (p *plane) run(ctx context.Context, trustDomain string) (err error) {
 		})
 	}
 	if ports.health != nil {
-		g.Go(func() error { return serveHTTP(ctx, ports.health, p.health()) })
+		g.Go(func() error { return serveStrangers(ctx, ports.health, p.health()) })
 	}
 	if p.cluster != nil {
 		g.Go(func() error { return p.cluster.lead(ctx, p) })

@@ -57,9 +57,13 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		}
 		go c.followInjection(ctx, p, written)
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
-	return serveToTheEnd(ctx, srv, tls.NewListener(l, tlsConfig))
+	return serveToTheEnd(ctx, webhookServer(mux, p.log), tls.NewListener(l, tlsConfig))
+}
+
+// webhookServer answers API servers, which keep their connections. Whoever else reaches the port has to say what he has to say in a time.
+func webhookServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: 2 * patience, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 }
 
 // asksByKey is of the API server's own questions, which come by the path that only it and the control plane know.

@@ -47,7 +47,32 @@ func sidecarRequests() map[string]logCase {
 			want(record.Record{
 				Dialled: "240.240.0.9:80",
 				Class:   record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
-				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached", Flags: []string{"UC"},
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached; failed: upstream_reset_before_response_started{connection_termination}", Flags: []string{"UC"},
+			})},
+		"the gateway does not answer in time": {place, httpLog( // and tells of the request itself
+			flagged(sentOn(common(gatewayCluster, "default", "role", "gateway")), &datav3.ResponseFlags{UpstreamRequestTimeout: true}), get, "external.com", "/", 504, "response_timeout"), nil},
+		"the client leaves before the gateway answers": {place, httpLog(
+			flagged(sentOn(common(gatewayCluster, "default", "role", "gateway")), &datav3.ResponseFlags{DownstreamConnectionTermination: true}), get, "external.com", "/", 0, "downstream_remote_disconnect"), nil},
+		"the client leaves before the gateway is reached": {place, httpLog(
+			flagged(common(gatewayCluster, "default", "role", "gateway"), &datav3.ResponseFlags{DownstreamConnectionTermination: true}), get, "external.com", "/", 0, "downstream_remote_disconnect"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Cluster: gatewayCluster, Route: "default", Reason: "the gateway could not be reached; its client left before there was an answer", Flags: []string{"DC"},
+			})},
+		"the server ends before it answers": {place, httpLog(
+			flagged(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), &datav3.ResponseFlags{UpstreamConnectionTermination: true}), get, "external.com", "/", 503, "upstream_reset_before_response_started{connection_termination}"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com", DecidedBy: entry,
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", Reason: "registered; failed: upstream_reset_before_response_started{connection_termination}", Flags: []string{"UC"},
+			})},
+		"the server ends what was upgraded": {place, httpLog(
+			flagged(common("outbound|80||external.com", "default", "role", "external", "config", entryTag), &datav3.ResponseFlags{UpstreamConnectionTermination: true}), get, "external.com", "/", 101, "upstream_reset_after_response_started{connection_termination}"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Allowed, Path: "direct", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com", DecidedBy: entry,
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 101, Cluster: "outbound|80||external.com", Route: "default", Reason: "registered", Flags: []string{"UC"},
 			})},
 		"straight out": {place, httpLog(
 			at(common("outbound|8080||direct.com", "default", "role", "external", "config", entryTag, "revision", revisionTag+"-"), address("240.240.0.9", 8080), address("203.0.113.1", 8080)),

@@ -11,7 +11,7 @@ var flagNames = [...]struct {
 	name   string
 }{
 	{1, "LH"}, {2, "UH"}, {3, "UT"}, {4, "LR"}, {5, "UR"}, {6, "UF"}, {7, "UC"}, {8, "UO"}, {9, "NR"}, {12, "RL"}, {flagUnauthorized, "UAEX"},
-	{15, "DC"}, {16, "URX"}, {17, "SI"}, {19, "DPE"}, {24, "UPE"}, {20, "UMSDR"}, {25, "NC"}, {26, "OM"}, {27, "DF"},
+	{15, "DC"}, {16, "URX"}, {17, "SI"}, {19, "DPE"}, {24, "UPE"}, {20, "UMSDR"}, {25, "NC"}, {26, "OM"}, {27, "DF"}, {28, "DR"},
 }
 
 // flagUnauthorized is a message, the others are booleans.

@@ -101,6 +101,7 @@ func compareTCP(t *testing.T, e *datav3.TCPAccessLogEntry) {
 func commonOf(c *datav3.AccessLogCommon, filter string) logged {
 	l := logged{
 		intermediate: c.GetIntermediateLogEntry(), begins: c.GetAccessLogType() == datav3.AccessLogType_TcpUpstreamConnected || c.GetAccessLogType() == datav3.AccessLogType_DownstreamTunnelSuccessfullyEstablished,
+		sentOn:  c.GetTimeToFirstUpstreamTxByte() != nil,
 		seconds: c.GetStartTime().GetSeconds(), nanos: int64(c.GetStartTime().GetNanos()),
 		duration: duration(c.GetDuration().GetSeconds(), int64(c.GetDuration().GetNanos())),
 		remote:   socketOf(c.GetDownstreamRemoteAddress()), direct: socketOf(c.GetDownstreamDirectRemoteAddress()),

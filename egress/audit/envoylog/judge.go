@@ -1,6 +1,7 @@
 package envoylog
 
 import (
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -18,10 +19,21 @@ func (r *entry) toldElsewhere() bool {
 	case wire.RoleInner:
 		return r.Status == 200 || r.howItWent == "via_upstream" /* it was asked again there */ || r.endedEarly()
 	case wire.RoleGateway:
-		return !slices.Contains(wire.AnsweredLocally, r.howItWent) && r.Status == 200 || r.howItWent == "via_upstream" // the gateway took it, or said no itself
+		return !slices.Contains(wire.AnsweredLocally, r.howItWent) && r.Status == 200 || r.howItWent == "via_upstream" || r.waitedFor() // the gateway took it, or said no itself
 	default:
 		return false
 	}
+}
+
+// waitedFor says whether a request was sent to a gateway, and its client, or the sidecar for it, waited no longer for the answer.
+func (r *entry) waitedFor() bool {
+	brokeOff := func(f string) bool { return slices.Contains([]string{"UC", "UF", "UH", "UO", "UR", "URX"}, f) } // somebody else did
+	return r.sentOn && r.givenUp() && !slices.ContainsFunc(r.Flags, brokeOff)
+}
+
+// givenUp says whether who asks ended it: the client, or a time limit.
+func (r *entry) givenUp() bool {
+	return slices.ContainsFunc(r.Flags, func(f string) bool { return f == "DC" || f == "DR" || f == "UT" || f == "SI" })
 }
 
 // endedEarly says whether an internal listener took a tunnel and ended it before the client was told that it is open. One
@@ -30,12 +42,17 @@ func (r *entry) endedEarly() bool {
 	return slices.Contains(r.Flags, "UC") || strings.Contains(r.howItWent, "delayed_connect_error")
 }
 
-// localFailure says whether the proxy itself could not go on.
-func localFailure(flags []string) bool {
-	for _, f := range flags {
+// wentWrong says whether it did not come to what was decided, or to its end. A server that ends the connection of something upgraded does what
+// servers do then.
+func (r *entry) wentWrong() bool {
+	for _, f := range r.Flags {
 		switch f {
-		case "UH", "UF", "UO", "NC", "URX", "UT", "LR", "UR":
+		case "UH", "UF", "UO", "NC", "URX", "UT", "LR", "UR", "DF", "OM", "UPE":
 			return true
+		case "UC":
+			if r.Class == record.HTTP && r.Status != http.StatusSwitchingProtocols && r.Method != http.MethodConnect {
+				return true
+			}
 		}
 	}
 	return false
@@ -134,7 +151,10 @@ func (r *entry) judge(details string) {
 	if slices.Contains(r.Flags, "UMSDR") { // which nothing else brings about
 		r.Reason += "; ended when the rule that allowed it did"
 	}
-	if localFailure(r.Flags) {
+	if r.Class == record.HTTP && r.Status == 0 && r.givenUp() {
+		r.Reason += "; its client left before there was an answer"
+	}
+	if r.wentWrong() {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }

@@ -14,6 +14,7 @@ import (
 type logged struct {
 	intermediate               bool
 	begins                     bool  // it is of a connection that has got where it goes, or a request that was upgraded, and goes on
+	sentOn                     bool  // something of it was sent on (time_to_first_upstream_tx_byte)
 	seconds, nanos             int64 // start time
 	duration                   time.Duration
 	remote, direct             socket // of the client, as claimed and as connected
@@ -153,6 +154,8 @@ func (l *logged) readCommon(common string) error {
 			seconds, nanos, err := readTime(f.Text)
 			l.duration = duration(seconds, nanos)
 			f.Fail(err)
+		case commonFirstSent:
+			l.sentOn = true
 		case commonCluster:
 			l.cluster = f.Text
 		case commonRoute:

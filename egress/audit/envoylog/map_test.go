@@ -91,6 +91,12 @@ func flagged(c *datav3.AccessLogCommon, f *datav3.ResponseFlags) *datav3.AccessL
 	return c
 }
 
+// sentOn is an entry of something that was sent on.
+func sentOn(c *datav3.AccessLogCommon) *datav3.AccessLogCommon {
+	c.TimeToFirstUpstreamTxByte = durationpb.New(time.Millisecond)
+	return c
+}
+
 func peered(c *datav3.AccessLogCommon) *datav3.AccessLogCommon {
 	c.TlsProperties = &datav3.TLSProperties{PeerCertificateProperties: &datav3.TLSProperties_CertificateProperties{
 		SubjectAltName: []*datav3.TLSProperties_CertificateProperties_SubjectAltName{

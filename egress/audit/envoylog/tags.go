@@ -21,6 +21,7 @@ const (
 	commonLocal        = 3<<3 | protobuf.Bytes
 	commonTLS          = 4<<3 | protobuf.Bytes
 	commonStart        = 5<<3 | protobuf.Bytes
+	commonFirstSent    = 7<<3 | protobuf.Bytes
 	commonUpstream     = 13<<3 | protobuf.Bytes
 	commonCluster      = 15<<3 | protobuf.Bytes
 	commonFlags        = 16<<3 | protobuf.Bytes

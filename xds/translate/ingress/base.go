@@ -100,7 +100,9 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 	table := tableName(p.servers[0].Table)
 	switch p.servers[0].Serves.Family() {
 	case registry.ServesRequests:
+		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS()) // which waits for a first byte: a connection manager waits for it as long as it keeps those that rest
 		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressHCM(table, in.Mesh))}
+		envoy.WithFirstByteTimeout(l)
 	case registry.ServesBytes:
 		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressTCPFilters(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
 	default:

@@ -1,0 +1,77 @@
+package dnsproxy
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/sallyport/sallyport/dnsproxy/hostile"
+)
+
+// silentExcept is an upstream that answers for one name, and not at all for others.
+func silentExcept(t *testing.T, name string) string {
+	return hostile.Start(t, hostile.Config{UDP: func(w *hostile.Writer, req *dns.Msg) {
+		if strings.EqualFold(req.Question[0].Name, name) {
+			hostile.Answer("192.0.2.1")(w, req)
+		}
+	}}).Addr.String()
+}
+
+// flood asks an address for so many names, without waiting.
+func flood(t *testing.T, addr net.Addr, count int, nth func(int) string) {
+	t.Helper()
+	conn, err := net.Dial("udp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for i := range count {
+		wire, err := new(dns.Msg).SetQuestion(nth(i), dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write(wire)
+	}
+}
+
+// TestOneDomainLeavesRoom: names of one domain that nobody answers take no place that others' new names need. At a gateway anybody who may
+// register a wildcard can have them asked for.
+func TestOneDomainLeavesRoom(t *testing.T) {
+	for what, nth := range map[string]func(int) string{
+		"one domain":             func(i int) string { return fmt.Sprintf("n%d.evil.test.", i) },
+		"of a public suffix":     func(i int) string { return fmt.Sprintf("n%d.evil.co.uk.", i) },
+		"several, and deep ones": func(i int) string { return fmt.Sprintf("n%d.a.b.evil%d.test.", i, i%5) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			good := "www.good.co.uk."
+			s := serve(t, Config{Upstreams: []string{silentExcept(t, good)}, MaxInFlight: 256, MaxUpstream: 32, Grace: 1})
+			flood(t, net.UDPAddrFromAddrPort(s.Addr("resolver")), 500, nth)
+			eventually(t, "names of the domain are refused", func() bool { return metric(t, s, "sallyport_dns_answers_total", "failure") > 100 })
+			if m := insist(s, good, dns.TypeA); m == nil || show(m) != "NOERROR | A 60 192.0.2.1" {
+				t.Errorf("another's name: %v", m)
+			}
+		})
+	}
+}
+
+// TestOnePodLeavesRoom: at a node, what one pod asks for and nobody answers takes no place that other pods need, of however many domains it is.
+func TestOnePodLeavesRoom(t *testing.T) {
+	const good = "www.good.test."
+	s := serve(t, Config{Upstreams: []string{silentExcept(t, good)}, MaxInFlight: 64, MaxUpstream: 64, Grace: 1})
+	evil, victim := openForPod(t, s).LocalAddr(), openForPod(t, s).LocalAddr()
+	flood(t, evil, 500, func(i int) string { return fmt.Sprintf("www.evil%d.test.", i) })
+	eventually(t, "the pod's names are refused", func() bool { return metric(t, s, "sallyport_dns_rejected_total", "in-flight") > 100 })
+	var once sync.Once
+	eventually(t, "the other pod's name is answered", func() bool {
+		m, _, err := (&dns.Client{Timeout: patience}).Exchange(new(dns.Msg).SetQuestion(good, dns.TypeA), victim.String())
+		ok := err == nil && show(m) == "NOERROR | A 60 192.0.2.1"
+		if err == nil && !ok {
+			once.Do(func() { t.Errorf("the other pod was told %s", show(m)) })
+		}
+		return ok
+	})
+}

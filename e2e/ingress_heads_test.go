@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/sallyport/sallyport/e2e/story"
+	"github.com/sallyport/sallyport/e2e/world"
+)
+
+// smallAddr is where an ingress gateway is that has little memory.
+var smallAddr = netip.MustParseAddr("10.77.0.66")
+
+// The requests whose heads are large, and whose bodies never come: more than the gateway has memory for.
+const (
+	largeHead   = 80 << 10 // bytes, of 96 that are taken
+	headsOfEach = 100      // a connection's
+	headSenders = 12
+)
+
+// heads: a stranger sends requests with large heads, which no window holds back, and nothing more. The gateway gets rid of them, and others are
+// served again soon.
+func (in *ingressScene) heads(t *testing.T) {
+	host, err := in.scene.World.AddPod("ingress-small", smallAddr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := in.scene.AddPlaced(t.Context(), story.Placed{
+		Host: host, Address: smallAddr, Role: "router", Name: "ingress-small", Namespace: "istio-ingress", Account: "istio-ingressgateway-service-account",
+		Labels: []string{"istio=ingressgateway"}, Flags: []string{"--memory-limit", "128Mi"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func() error {
+		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return in.client.DialContext(ctx, network, netip.AddrPortFrom(smallAddr, 8080).String())
+		}}
+		resp, body, err := fetchBy(t.Context(), transport, "http://plain.test/", "")
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", resp.Status, body)
+		}
+		return err
+	}
+	if err := world.Within(t.Context(), 30*time.Second, served); err != nil {
+		t.Fatal(err)
+	}
+	for range headSenders {
+		in.sendHeads(t, netip.AddrPortFrom(smallAddr, 8443))
+	}
+	most, inARow := "", 0
+	if err := world.Within(t.Context(), time.Minute, func() error {
+		if stats, err := small.Admin(t.Context(), "/stats?filter=fixed_heap.pressure"); err == nil {
+			most = max(most, fmt.Sprintf("%3s", strings.TrimSpace(string(stats[bytes.LastIndexByte(stats, ':')+1:]))))
+		}
+		if err := served(); err != nil {
+			inARow = 0
+			return fmt.Errorf("with %s%% of the heap: %w", most, err)
+		}
+		if inARow++; inARow < 50 {
+			return errors.New("go on")
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("others are not served: %v", err)
+	}
+	t.Logf("the heap was full to %s%%", most)
+}
+
+// sendHeads opens a connection, and sends as many requests as it may have.
+func (in *ingressScene) sendHeads(t *testing.T, at netip.AddrPort) {
+	t.Helper()
+	raw, err := in.client.DialContext(t.Context(), "tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	config := in.trusting()
+	config.ServerName, config.NextProtos = "shop.test", []string{"h2"}
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(t.Context()); err != nil {
+		return // it has no memory any more: that is as good
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	_ = c.SetWriteDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(c, http2.ClientPreface)
+	framer := http2.NewFramer(c, nil)
+	_ = framer.WriteSettings()
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range append(get("shop.test", "/heads"), header{"x-large", strings.Repeat("~", largeHead/2)}, header{"x-larger", strings.Repeat("~", largeHead/2)}) {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value, Sensitive: true}) // in no table
+	}
+	for i := range uint32(headsOfEach) {
+		id, rest := 2*i+1, block.Bytes()
+		n := min(len(rest), 16<<10)
+		if framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: rest[:n], EndHeaders: n == len(rest)}) != nil {
+			return
+		}
+		for rest = rest[n:]; len(rest) > 0; rest = rest[n:] {
+			n = min(len(rest), 16<<10)
+			if framer.WriteContinuation(id, n == len(rest), rest[:n]) != nil {
+				return
+			}
+		}
+	}
+}
