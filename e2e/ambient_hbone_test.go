@@ -94,7 +94,7 @@ func doTold(c *net.TCPConn) {
 	}
 	var n int64
 	switch what := strings.TrimSpace(line); {
-	case what == "who":
+	case strings.HasPrefix(what, "who"):
 		peer, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 		_, _ = fmt.Fprintln(c, peer)
 	case what == "echo":

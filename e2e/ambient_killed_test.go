@@ -50,6 +50,17 @@ func (a *ambientNode) envoyKilled(t *testing.T) {
 
 // killedAlone holds that what follows a killed Envoy waits for nobody: it has everything while a controller that is there says nothing.
 func (a *ambientNode) killedAlone(t *testing.T) {
+	controller := a.scene.Controller.PID()
+	a.killedWithout(t, func() error { return syscall.Kill(controller, syscall.SIGSTOP) }, func() error { return syscall.Kill(controller, syscall.SIGCONT) })
+}
+
+// killedBeside holds the same while there is no controller.
+func (a *ambientNode) killedBeside(t *testing.T) {
+	a.killedWithout(t, func() error { return a.scene.KillController(a.ctx) }, func() error { return a.scene.StartController(a.ctx) })
+}
+
+// killedWithout takes the controller away, kills Envoy, and has the controller back.
+func (a *ambientNode) killedWithout(t *testing.T, away, back func() error) {
 	if err := a.livedLong(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +68,14 @@ func (a *ambientNode) killedAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller := a.scene.Controller.PID()
-	if err := syscall.Kill(controller, syscall.SIGSTOP); err != nil {
+	if err := away(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(controller, syscall.SIGCONT) }()
+	defer func() {
+		if err := back(); err != nil {
+			t.Error(err)
+		}
+	}()
 	began := time.Now()
 	if err := syscall.Kill(envoy, syscall.SIGKILL); err != nil {
 		t.Fatal(err)

@@ -90,6 +90,7 @@ func TestAmbient(t *testing.T) {
 		{"the controller is away", a.controllerAway},
 		{"Envoy is killed", a.envoyKilled},
 		{"Envoy is killed while the controller says nothing", a.killedAlone},
+		{"Envoy is killed while there is no controller", a.killedBeside},
 		{"let out, and gone", a.letGo},
 	})
 }

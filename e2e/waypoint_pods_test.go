@@ -79,15 +79,10 @@ func (w *waypointTest) pods(t *testing.T) {
 		}
 	}
 	policy("ALLOW_ANY")
-	w.write(t, "node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\nspec: {podCIDR: 10.77.0.0/24}\n") // an address is a pod's in the cluster's networks alone
-	serveTold(t, w.webs[0], betaAddr, unlistedTCP)
 	w.write(t, "pods-reading.yaml", podsReading)
 	w.atPod(t, betaAddr, betaAddr.String(), "/", 200, w.alpha.addr) // a waypoint is for Services, unless it says more
-	if who, err := w.whoAt(w.ctx, betaAddr, unlistedTCP); err != nil || who == "" || who == waypointAddr.String() {
-		t.Errorf("bytes, of a waypoint for Services: %q, %v", who, err)
-	}
-	all := strings.Replace(waypointObjects, "metadata: {name: waypoint, namespace: beta}\nspec: {gateway", "metadata: {name: waypoint, namespace: beta, labels: {istio.io/waypoint-for: FOR}}\nspec: {gateway", 1)
-	isFor := func(what string) { w.write(t, "waypoint.yaml", strings.Replace(all, "FOR", what, 1)) }
+	w.bytesAtPod(t, betaAddr, unlistedTCP, w.alpha.addr.String())
+	isFor := func(what string) { w.write(t, "waypoint.yaml", waypointFor(what)) }
 
 	isFor("all")
 	w.answers(t, 200, "v1 ", "/")
@@ -116,15 +111,12 @@ func (w *waypointTest) pods(t *testing.T) {
 		t.Errorf("the Service, of a waypoint for workloads: %v", err)
 	}
 
-	label := func(with string) {
-		w.write(t, "fronted.yaml", strings.Replace(frontedPods(), "{app: web, version: v2}", "{app: web, version: v2"+with+"}", 1))
-	}
-	label(", istio.io/use-waypoint: none")
+	w.label(t, ", istio.io/use-waypoint: none")
 	w.atPod(t, beta2Addr, beta2Addr.String(), "/hidden", 200, w.alpha.addr)
-	label(", istio.io/use-waypoint: lost")
+	w.label(t, ", istio.io/use-waypoint: lost")
 	w.bytesAtPod(t, beta2Addr, frontedTCP, "")
 	w.atPod(t, beta2Addr, beta2Addr.String(), "/", 503, netip.Addr{})
-	label("")
+	w.label(t, "")
 	w.atPod(t, beta2Addr, beta2Addr.String(), "/", 200, waypointAddr)
 
 	policy("REGISTRY_ONLY") // pods of the mesh are not outside

@@ -147,7 +147,7 @@ func TestWaypoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		webs = append(webs, host)
-		serveTold(t, host, addr, frontedTCP)
+		serveTold(t, host, addr, frontedTCP, unlistedTCP)
 		servePages(t, host, netip.AddrPortFrom(addr, frontedHTTP), func(w http.ResponseWriter, r *http.Request) {
 			_, _ = fmt.Fprintf(w, "v%d %s %s %s", i+1, r.Host, r.RemoteAddr, r.Header.Get("X-Forwarded-Proto"))
 		})
@@ -172,7 +172,11 @@ func TestWaypoint(t *testing.T) {
 		{"no way around policies of what leaves", w.noWayAround},
 		{"what is under way ends with the policy that let it", w.ends},
 		{"an authorizer is asked", w.authorizer},
+		{"who comes to a pod", w.sources},
 		{"a pod's own address", w.pods},
+		{"a Service without an address of its own", w.headless},
+		{"a waypoint before a pod comes and goes", w.underLoad},
+		{"a waypoint before pods is killed", w.killed},
 		{"in from outside", w.fromOutside},
 		{"past it, by a rule's mutual TLS", w.asked},
 		{"its pod is gone", w.gone},

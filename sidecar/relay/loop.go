@@ -169,7 +169,7 @@ func (l *loop) envoySpoke(req request) {
 			l.machine.node = node
 		}
 		l.hangUp()
-		l.machine.returns()
+		l.machine.controllerGone()
 		l.dial()
 	}
 	l.machine.envoyRequest(req.DeltaDiscoveryRequest)

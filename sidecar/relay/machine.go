@@ -33,7 +33,7 @@ type machine struct {
 	connected bool // a stream to the controller is open
 	heard     bool // and a response came on it
 	alone     bool // waiting for the controller is over: the disk answers
-	current   bool // what is kept is what the controller says, see returns
+	current   bool // what is kept is what Envoy had of the controller's, all of it, see controllerGone
 	first     bool // the next request on the stream needs the node
 
 	rowless   map[string]uint64    // tables that Envoy has, or is being sent, and no rows of: when they came
@@ -110,7 +110,7 @@ func (m *machine) ordered() []*kind {
 
 // envoyGone forgets the session. Also called before a new one begins.
 func (m *machine) envoyGone() {
-	m.current = m.connected && m.rows == nil && (m.current || m.settled())
+	m.noteCurrent()
 	m.toEnvoy, m.flying, m.complete, m.rowless = nil, 0, false, map[string]uint64{}
 	for _, k := range m.kinds {
 		if k.watch == nil {
@@ -133,22 +133,20 @@ func (m *machine) controllerOpen() {
 	m.tellHealth()
 }
 
-// returns is called when an Envoy has come, before the stream to the controller is opened anew for it. If it follows one that had taken all that the
-// controller had said, and nothing has been said since, what is kept answers it at once: everybody waits for an Envoy that was killed, and no
-// controller has to make anything for that. What changes as of then comes by the new stream.
-func (m *machine) returns() {
-	current := m.current
-	m.controllerGone()
-	m.current = current
+// noteCurrent notes whether Envoy, or the one before, has taken all that the controller ever said. It is called before that is forgotten.
+func (m *machine) noteCurrent() {
+	m.current = m.rows == nil && (m.current || m.settled())
 }
 
-// controllerGone is called when the stream ended or could not be opened. What Envoy has not answered yet can no
-// longer be acknowledged there.
+// controllerGone is called when the stream ended or could not be opened, or is about to be opened anew for another Envoy. What Envoy has not answered yet can no
+// longer be acknowledged there. An Envoy that follows one which had taken all that the controller said is given what is kept at once, if nothing has been said since: everybody waits for
+// an Envoy that was killed, and no controller has to make anything for that, or be there. The one before would go on with just that. What changes as of then comes by the new stream.
 func (m *machine) controllerGone() {
+	m.noteCurrent()
 	if m.connected {
 		m.lost = m.now()
 	}
-	m.connected, m.heard, m.current, m.toController, m.tables = false, false, false, nil, nil
+	m.connected, m.heard, m.toController, m.tables = false, false, nil, nil
 	m.echo, m.awaits = "", false // the first answer on the next stream is to all that is asked for there
 	for _, k := range m.kinds {
 		k.asked = false
@@ -207,6 +205,7 @@ func (m *machine) serve(k *kind) {
 func (m *machine) serveNow(k *kind) {
 	found := m.missing(k, nil, nil)
 	if len(found) > 0 || k.all && !k.answered && k.table.Known() {
+		m.alone = m.alone || !m.connected
 		m.send(k, &job{resources: found})
 	}
 }

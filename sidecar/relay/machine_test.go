@@ -335,7 +335,7 @@ func TestServedAtOnceAfterACrash(t *testing.T) {
 	}
 	comes := func(b *bench) { // as the loop has it
 		b.envoyGone()
-		b.returns()
+		b.controllerGone()
 		b.subscribe(ClusterType)
 	}
 	t.Run("at once", func(t *testing.T) {
@@ -361,6 +361,32 @@ func TestServedAtOnceAfterACrash(t *testing.T) {
 		b.want("clusters", b.sent(), []string{"+c@1"})
 	})
 	for what, between := range map[string]func(*bench){
+		"the controller was lost": func(b *bench) {
+			b.envoyGone()
+			b.controllerGone()
+		},
+		"it was lost before, and cannot be reached": func(b *bench) {
+			b.controllerGone()
+			b.controllerGone()
+			b.envoyGone()
+		},
+		"it was lost before, and has said nothing since": func(b *bench) {
+			b.controllerGone()
+			b.controllerOpen()
+			b.envoyGone()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := running(t)
+			between(b)
+			comes(b)
+			b.want("what the one before had", b.sent(), []string{"+c@1"})
+			b.controllerOpen()
+			b.controllerSays(ClusterType, "m1", nil, res("c", "3"))
+			b.want("and what is new", b.sent(), []string{"+c@3"})
+		})
+	}
+	for what, between := range map[string]func(*bench){
 		"something was said while there was no Envoy": func(b *bench) {
 			b.envoyGone()
 			b.controllerSays(ClusterType, "n3", []string{"c"})
@@ -370,13 +396,10 @@ func TestServedAtOnceAfterACrash(t *testing.T) {
 			b.sent()
 			b.envoyGone()
 		},
-		"the controller was lost": func(b *bench) {
-			b.envoyGone()
+		"nor before it, whom the controller was lost to": func(b *bench) {
+			b.controllerSays(ClusterType, "n3", nil, res("c", "2"))
+			b.sent()
 			b.controllerGone()
-		},
-		"it was lost before, and has said nothing since": func(b *bench) {
-			b.controllerGone()
-			b.controllerOpen()
 			b.envoyGone()
 		},
 	} {

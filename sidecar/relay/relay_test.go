@@ -168,8 +168,11 @@ func TestStreams(t *testing.T) {
 	if req := receive(t, controller); req.GetInitialResourceVersions()["a"] != "1" || req.GetNode().GetId() != "second" {
 		t.Errorf("the controller was asked %v", req)
 	}
-	send(t, controller, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterType, Nonce: "m1"})
-	if response := receive(t, second); short(response) != "+a@1" {
+	if response := receive(t, second); short(response) != "+a@1" { // at once: the first one had everything
+		t.Errorf("the second Envoy was sent %q", short(response))
+	}
+	send(t, controller, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterType, Nonce: "m1", Resources: []*discoveryv3.Resource{res("b", "1")}})
+	if response := receive(t, second); short(response) != "+b@1" {
 		t.Errorf("the second Envoy was sent %q", short(response))
 	}
 	state, err := b.relay.Status(context.Background(), true)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/config/mesh"
@@ -18,19 +19,20 @@ import (
 // change it.
 var restTime = newLimit(mesh.AuthorizerTimeout)
 
-// rest notes since when nobody is asked at a cluster any more.
-func (s *stream) rest(name string) {
+// rest notes that something stays for a while that is gone: a cluster at which nobody is asked any more, or a pod's row (fronts.go).
+func (s *stream) rest(name string, stays time.Duration) {
 	if _, ok := s.resting[name]; ok {
 		return
 	}
 	if s.resting == nil {
 		s.resting = map[string]time.Time{}
 	}
-	s.resting[name] = time.Now().Add(restTime.get())
-	s.rested()
+	until := time.Now().Add(stays)
+	s.resting[name] = until
+	s.rested(until)
 }
 
-// rests says whether a cluster, or its endpoints, stay for those who still wait for an answer there.
+// rests says whether a cluster, or its endpoints, stay for those who still wait for an answer there; or a row.
 func (s *stream) rests(name string) bool {
 	until, ok := s.resting[name]
 	return ok && time.Now().Before(until)
@@ -47,28 +49,37 @@ func (s *stream) leaves(t resource.Type) bool {
 }
 
 // watchRests sees to it that what rests goes in the end. The cache is held.
-func (c *Cache) watchRests() {
-	if c.rests == nil {
-		c.rests = time.AfterFunc(restTime.get(), c.endRests)
+func (c *Cache) watchRests(until time.Time) {
+	if c.rests != nil && !until.Before(c.restsEnd) {
+		return
 	}
+	if c.rests != nil {
+		c.rests.Stop()
+	}
+	c.restsEnd = until
+	c.rests = time.AfterFunc(time.Until(until), c.endRests)
 }
 
-// endRests lets those clusters go that have rested for long enough.
+// endRests lets go what has rested for long enough.
 func (c *Cache) endRests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rests = nil
+	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.VirtualHost}
 	for _, st := range c.streams {
-		for _, t := range []resource.Type{resource.Cluster, resource.Endpoints} {
+		for _, t := range types {
 			if st.resting != nil && st.leaves(t) {
 				st.answer(t, true)
 			}
 		}
 		maps.DeleteFunc(st.resting, func(name string, _ time.Time) bool {
-			return !st.rests(name) && !st.owed[resource.Cluster][name] && !st.owed[resource.Endpoints][name]
+			return !st.rests(name) && !slices.ContainsFunc(types, func(t resource.Type) bool { return st.owed[t][name] })
 		})
-		if len(st.resting) > 0 {
-			c.watchRests()
+		for _, until := range st.resting {
+			if !until.After(time.Now()) { // it could not be told yet
+				until = time.Now().Add(frontRest.get())
+			}
+			c.watchRests(until)
 		}
 	}
 }

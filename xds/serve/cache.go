@@ -37,8 +37,10 @@ type Cache struct {
 	labels     func(machine.Proxy) (map[string]string, bool) // nil where nobody follows machines
 	made       uint64                                        // classes so far
 	streams    map[*core.Node]*stream
-	holds      *holds
+	names      *holds
+	rows       *holds      // of nodes, by which something goes to waypoints
 	rests      *time.Timer // nil when nothing rests
+	restsEnd   time.Time   // when it ends
 	packed     int         // payloads of everything that are kept
 	free       func()      // gives memory back
 	freed      time.Time   // when it was last given back
@@ -56,7 +58,8 @@ func NewCache(s *registry.Snapshot) *Cache {
 		policed:    map[translate.PolicyClass]*class{},
 		pods:       map[string]*class{},
 		streams:    map[*core.Node]*stream{},
-		holds:      newHolds(),
+		names:      newHolds(resource.Name, nameTime),
+		rows:       newHolds(resource.VirtualHost, frontTime),
 		free:       debug.FreeOSMemory,
 	}
 }
@@ -95,13 +98,18 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	if differs || len(changed.Authorization) > 0 { // EgressPolicies are asked for each connection: nothing that is told of a pod is made of them
 		c.lookAtPods()
 	}
-	// the gateway first, which others send to
-	for st := range c.holds.exits {
+	// the gateway first, which others send to, and waypoints
+	for st := range c.names.exits {
 		st.push()
 	}
-	c.lookAtExits()
+	c.names.look()
+	for st := range c.rows.exits {
+		st.push()
+	}
+	c.rows.look()
 	for _, st := range c.streams {
-		if _, exit := c.holds.exits[st]; !exit {
+		_, exit := c.names.exits[st]
+		if _, front := c.rows.exits[st]; !exit && !front {
 			st.push()
 		}
 	}
@@ -159,7 +167,7 @@ func (c *Cache) join(st *stream, authorize func() (translate.Node, error)) (err 
 		return err
 	}
 	// An Envoy's own node lists all its extensions: too much to keep of each.
-	st.node, st.holds, st.rested = &core.Node{Id: st.proxy.ID}, c.holds, c.watchRests
+	st.node, st.names, st.rows, st.rested = &core.Node{Id: st.proxy.ID}, c.names, c.rows, c.watchRests
 	c.place(st)
 	c.streams[st.node] = st
 	return nil
@@ -262,9 +270,8 @@ func (c *Cache) leave(node *core.Node) {
 		c.leavePoliced(st)
 		c.leavePods(st)
 		delete(c.streams, node)
-		delete(c.holds.waiting, st)
-		delete(c.holds.exits, st)
-		c.lookAtExits()
+		c.names.leaves(st)
+		c.rows.leaves(st)
 	}
 }
 

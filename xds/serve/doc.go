@@ -5,5 +5,5 @@
 //
 // A stream's state is small: which view it was sent last, for each type. What it gets next is the difference, so an
 // equal hash is never sent again, and a client that does not acknowledge gets nothing more and holds nothing. The one thing that
-// waits for a client's word about others is names (holds).
+// waits for a client's word about others is names (holds), and rows of nodes that lead to waypoints (fronts).
 package serve

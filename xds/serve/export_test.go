@@ -6,30 +6,30 @@ import (
 )
 
 // SetTurnTime changes how long a turn lasts, until the test ends. It is for tests that are not parallel.
-func SetTurnTime(t *testing.T, d time.Duration) {
-	usual := heldAtMost.get()
-	heldAtMost.set(d)
-	t.Cleanup(func() { heldAtMost.set(usual) })
-}
+func SetTurnTime(t *testing.T, d time.Duration) { setLimit(t, heldAtMost, d) }
 
 // SetNameTime changes how long names wait for somebody who is silent, until the test ends. It is for tests that are not
 // parallel.
-func SetNameTime(t *testing.T, d time.Duration) {
-	usual := nameTime.get()
-	nameTime.set(d)
-	t.Cleanup(func() { nameTime.set(usual) })
-}
+func SetNameTime(t *testing.T, d time.Duration) { setLimit(t, nameTime, d) }
 
 // SetRestTime changes how long the cluster of who was asked stays, until the test ends. It is for tests that are not parallel.
-func SetRestTime(t *testing.T, d time.Duration) {
-	usual := restTime.get()
-	restTime.set(d)
-	t.Cleanup(func() { restTime.set(usual) })
-}
+func SetRestTime(t *testing.T, d time.Duration) { setLimit(t, restTime, d) }
 
 // ViewMade is what happens when a class's view was made.
 func (c *Cache) ViewMade() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settleLater()
+}
+
+// SetFrontTime changes how long rows wait for a waypoint that is silent, until the test ends. It is for tests that are not parallel.
+func SetFrontTime(t *testing.T, d time.Duration) { setLimit(t, frontTime, d) }
+
+// SetFrontRest changes how long a pod's row stays at its waypoint, until the test ends. It is for tests that are not parallel.
+func SetFrontRest(t *testing.T, d time.Duration) { setLimit(t, frontRest, d) }
+
+func setLimit(t *testing.T, l *limit, d time.Duration) {
+	usual := l.get()
+	l.set(d)
+	t.Cleanup(func() { l.set(usual) })
 }

@@ -20,9 +20,14 @@ import (
 // past the gateway. Who says nothing is not waited for longer than nameTime; a gateway's pod not again until it speaks.
 //
 // Names that are gone are the first to go, before their rows.
+//
+// So do rows of nodes by which something goes to a waypoint (fronts.go).
 type holds struct {
-	waiting map[*stream]time.Time // whose names wait, and since when
-	exits   map[*stream]bool      // pods of the default gateway; true: not waited for, since it said nothing
+	of      resource.Type         // what waits
+	patient *limit                // how long for somebody who says nothing
+	waiting map[*stream]time.Time // whose answers wait, and since when
+	overdue map[*stream]bool      // who has waited for long enough
+	exits   map[*stream]bool      // whose word is waited for; true: not this one's, since it said nothing
 	behind  bool                  // some of them have not said that they have everything
 	timer   *time.Timer           // nil when nobody waits
 }
@@ -30,7 +35,38 @@ type holds struct {
 // nameTime is how long names wait for somebody who says nothing. Tests change it.
 var nameTime = newLimit(10 * time.Second)
 
-func newHolds() *holds { return &holds{waiting: map[*stream]time.Time{}, exits: map[*stream]bool{}} }
+func newHolds(of resource.Type, patient *limit) *holds {
+	return &holds{of: of, patient: patient, waiting: map[*stream]time.Time{}, overdue: map[*stream]bool{}, exits: map[*stream]bool{}}
+}
+
+// goes notes that a stream's answer waits no longer.
+func (h *holds) goes(s *stream) {
+	delete(h.waiting, s)
+	delete(h.overdue, s)
+}
+
+// waits notes that it does.
+func (h *holds) waits(s *stream) {
+	if _, ok := h.waiting[s]; !ok {
+		h.waiting[s] = time.Now()
+	}
+}
+
+// leaves forgets a stream.
+func (h *holds) leaves(s *stream) {
+	h.goes(s)
+	delete(h.exits, s)
+	h.look()
+}
+
+// counts notes whether a stream's word is waited for.
+func (h *holds) counts(s *stream, is bool) {
+	if _, ok := h.exits[s]; !is {
+		delete(h.exits, s)
+	} else if !ok {
+		h.exits[s] = false
+	}
+}
 
 // forEnvoy says whether Envoy takes resources of a type, and not its agent.
 func forEnvoy(t resource.Type) bool {
@@ -56,16 +92,13 @@ func (s *stream) settled() bool {
 // holdsNames says whether the answer about names has to wait, and notes that it does. One who has none gets them at once: the
 // pod begins, and its Envoy needs names itself to begin with.
 func (s *stream) holdsNames(w *watch) bool {
-	h := s.holds
+	h := s.names
 	begins := s.sent[resource.Name].view == nil && len(w.sub.ReturnedResources()) == 0
-	if begins || s.overdue || (s.class.view.Class.Kind != translate.Sidecar && s.class.view.Class.Kind != translate.Ambient) || (s.settled() && !h.behind) {
-		delete(h.waiting, s)
-		s.overdue = false
+	if begins || h.overdue[s] || (s.class.view.Class.Kind != translate.Sidecar && s.class.view.Class.Kind != translate.Ambient) || (s.settled() && !h.behind) {
+		h.goes(s)
 		return false
 	}
-	if _, ok := h.waiting[s]; !ok {
-		h.waiting[s] = time.Now()
-	}
+	h.waits(s)
 	return true
 }
 
@@ -93,71 +126,70 @@ func (s *stream) takeBackNames() {
 	s.respond(resource.Name, w, resp)
 }
 
-// watchHolds sees to it that names do not wait for ever. The cache is held.
+// watchHolds sees to it that nothing waits for ever. The cache is held.
 func (c *Cache) watchHolds() {
-	if c.holds.timer == nil && len(c.holds.waiting) > 0 {
-		c.holds.timer = time.AfterFunc(nameTime.get(), c.endHolds)
+	for _, h := range [...]*holds{c.names, c.rows} {
+		if h.timer == nil && len(h.waiting) > 0 {
+			h.timer = time.AfterFunc(h.patient.get(), func() { c.endHolds(h) })
+		}
 	}
 }
 
-// endHolds lets names go that have waited for long enough.
-func (c *Cache) endHolds() {
+// endHolds lets go what has waited for long enough.
+func (c *Cache) endHolds(h *holds) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holds.timer = nil
+	h.timer = nil
 	now := time.Now()
-	for st, since := range c.holds.waiting {
-		if now.Sub(since) < nameTime.get() {
+	for st, since := range h.waiting {
+		if now.Sub(since) < h.patient.get() {
 			continue
 		}
-		for exit := range c.holds.exits {
-			c.holds.exits[exit] = c.holds.exits[exit] || !exit.settled()
+		for exit := range h.exits {
+			h.exits[exit] = h.exits[exit] || !exit.settled()
 		}
-		st.overdue = true
-		st.answer(resource.Name, true)
-		delete(c.holds.waiting, st)
+		h.overdue[st] = true
+		st.answer(h.of, true)
+		delete(h.waiting, st)
 	}
-	c.lookAtExits()
+	h.look()
 	c.watchHolds()
 }
 
-// heardFrom lets names go that waited for the stream's word.
+// heardFrom lets go what waited for the stream's word.
 func (c *Cache) heardFrom(st *stream) {
-	if _, exit := c.holds.exits[st]; exit {
-		c.lookAtExits()
-	}
-	if _, ok := c.holds.waiting[st]; ok {
-		st.answer(resource.Name, true)
+	for _, h := range [...]*holds{c.names, c.rows} {
+		if _, exit := h.exits[st]; exit {
+			h.look()
+		}
+		if _, ok := h.waiting[st]; ok {
+			st.answer(h.of, true)
+		}
 	}
 	c.watchHolds()
 }
 
-// lookAtExits says who is behind of the default gateway's pods, and lets names go when nobody is.
-func (c *Cache) lookAtExits() {
-	was := c.holds.behind
-	c.holds.behind = false
-	for exit, silent := range c.holds.exits {
+// look says who is behind of those who are waited for, and lets go what waits when nobody is.
+func (h *holds) look() {
+	was := h.behind
+	h.behind = false
+	for exit, silent := range h.exits {
 		if settled := exit.settled(); settled {
-			c.holds.exits[exit] = false
+			h.exits[exit] = false
 		} else if !silent {
-			c.holds.behind = true
+			h.behind = true
 		}
 	}
-	if was && !c.holds.behind {
-		for st := range c.holds.waiting {
-			st.answer(resource.Name, true)
+	if was && !h.behind {
+		for st := range h.waiting {
+			st.answer(h.of, true)
 		}
 	}
 }
 
-// countExit notes whether the stream is one of the default gateway's pods.
+// countExit notes whether the stream is one of the default gateway's pods, or a waypoint.
 func (c *Cache) countExit(st *stream) {
 	class := st.class.view.Class
-	if class.Kind != translate.Gateway || class.Gateway != registry.Ref(c.snapshot.Mesh.DefaultGateway) {
-		delete(c.holds.exits, st)
-		return
-	}
-	if _, ok := c.holds.exits[st]; !ok {
-		c.holds.exits[st] = false
-	}
+	c.names.counts(st, class.Kind == translate.Gateway && class.Gateway == registry.Ref(c.snapshot.Mesh.DefaultGateway))
+	c.rows.counts(st, class.Kind == translate.Waypoint)
 }

@@ -37,16 +37,16 @@ type stream struct {
 	// owed are removals that wait until what refers to the resources was taken back.
 	owed  [typeCount]map[string]bool
 	fresh map[string]bool // route tables that were sent now, and whose virtual hosts have to follow
-	// holds is who waits for whom before names are sent; overdue ends this one's waiting.
-	holds     *holds
-	overdue   bool
+	// names and rows are who waits for whom before those are sent.
+	names     *holds
+	rows      *holds
 	asksSoon  bool                          // it is not told yet of an authorizer that it is to ask: it does not have its cluster
 	asked     map[string]*resource.Resource // what says what is asked about, and goes with what its Envoy judges by
 	change    *change                       // of both, that has begun
 	absent    map[string]bool               // rows that it asked for by name and that are not there: they may come
 	aliases   map[string]string             // rows that it asked for by something else than their names
 	resting   map[string]time.Time          // whom it asked, by its cluster, and until when that stays
-	rested    func()                        // sees to it that it goes then
+	rested    func(time.Time)               // sees to it that it goes then
 	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
@@ -153,7 +153,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 		s.caughtUp(t)
 		return
 	}
-	if t == resource.Name && s.holdsNames(w) {
+	if t == resource.Name && s.holdsNames(w) || t == resource.VirtualHost && s.holdsRows() {
 		return
 	}
 	resp := &deltaResponse{request: w.request, out: s.out}
@@ -247,8 +247,11 @@ func (s *stream) owe(t resource.Type, name string) {
 		s.owed[t] = map[string]bool{}
 	}
 	s.owed[t][name] = true
-	if breakLast(t) && strings.HasPrefix(name, wire.Authorizers) {
-		s.rest(name)
+	switch {
+	case breakLast(t) && strings.HasPrefix(name, wire.Authorizers):
+		s.rest(name, restTime.get())
+	case s.staysAtFront(t, name):
+		s.rest(name, frontRest.get())
 	}
 }
 

@@ -1,15 +1,18 @@
 package translate_test
 
 import (
+	"slices"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -72,5 +75,26 @@ spec: {clusterIP: 10.0.0.10, selector: {app: db}, ports: [{name: http, port: 80}
 				t.Errorf("%s to %s: another Service is %v", mode, exports, c)
 			}
 		}
+	}
+}
+
+// TestWhoComesIsKeptFirst: a pod's listener keeps its client's address before it waits for anything: Envoy skips what is left of a listener's filters when that takes too long.
+func TestWhoComesIsKeptFirst(t *testing.T) {
+	const strict = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: shop}\nspec: {mtls: {mode: STRICT}}\n"
+	settings := mesh.Default()
+	settings.MutualTLS = true
+	read := decode.File("a.yaml", []byte(strict))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	l := &listenerv3.Listener{}
+	must(proto.Unmarshal((&translate.PodListeners{}).Of(testCase{objects: read.Objects, mesh: settings}.snapshot(), "shop/a", "shop", nil)[ambient.PodInbound], l))
+	var names []string
+	for _, f := range l.ListenerFilters {
+		names = append(names, f.Name)
+	}
+	kept, waits := slices.Index(names, "envoy.filters.listener.original_src"), slices.Index(names, "envoy.filters.listener.tls_inspector")
+	if kept < 0 || waits < kept {
+		t.Errorf("the filters are %v", names)
 	}
 }

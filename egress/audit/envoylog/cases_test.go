@@ -17,7 +17,7 @@ type logCase struct {
 // cases are entries as Envoy writes them, by what happened.
 func cases() map[string]logCase {
 	all := map[string]logCase{}
-	for _, some := range []map[string]logCase{sidecarRequests(), sidecarTunnels(), sidecarTCP(), gatewayRequests(), gatewayTunnels(), forwarded(), ruledRequests(), ruledConnections()} {
+	for _, some := range []map[string]logCase{sidecarRequests(), sidecarTunnels(), sidecarTCP(), gatewayRequests(), gatewayTunnels(), forwarded(), ruledRequests(), ruledConnections(), intoPods()} {
 		for name, c := range some {
 			all[name] = c
 		}
@@ -259,6 +259,29 @@ func sidecarTunnels() map[string]logCase {
 				Class:   record.Network, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 443, SNI: "external.com",
 				Authority: "external.com:443", Protocol: "tls", Reason: "it ended before it was decided where it goes",
 			})},
+	}
+}
+
+func intoPods() map[string]logCase {
+	came := func(host string) *record.Record {
+		return want(record.Record{
+			Dialled: "10.0.0.2:9999", Direction: record.Lateral,
+			Class: record.Network, Verdict: record.Allowed, Path: "mesh", Reporter: "destination", DestinationWorkload: app, Host: host, Port: 9999, Protocol: "tcp",
+			Cluster: "InboundPassthroughCluster", Reason: "it came to the pod", Destination: "10.0.0.2:9999",
+		})
+	}
+	into := func(sni string) *alsv3.StreamAccessLogsMessage {
+		return tcpLog(at(common("InboundPassthroughCluster", "", "role", "mesh"), address("10.0.0.2", 9999), address("10.0.0.2", 9999)), sni, "")
+	}
+	of := func(sni, host string) logCase {
+		r := came(host)
+		r.SNI = sni
+		return logCase{wire.InboundTCP, into(sni), r}
+	}
+	return map[string]logCase{
+		"into a pod":                of("", "10.0.0.2"),
+		"into a pod, for a Service": of("outbound_.80_._.web.shop.svc.cluster.local", "web.shop.svc.cluster.local"),
+		"into a pod, by a waypoint before its address": of(wire.PodsSNI, "10.0.0.2"),
 	}
 }
 

@@ -20,10 +20,13 @@ func (r *entry) judgeInbound() {
 }
 
 // meant is the host that TLS between pods is for, by the name that it asks for: "outbound_.PORT_.SUBSET_.HOST". What the app's own TLS asks
-// for is a host.
+// for is a host. By the name of a waypoint's before pods' own addresses it is for the address that was asked for.
 func meant(sni string) string {
 	if !strings.HasPrefix(sni, "outbound_.") {
 		return sni
+	}
+	if sni == wire.PodsSNI {
+		return ""
 	}
 	parts := strings.SplitN(sni, "_.", 4)
 	return strings.TrimPrefix(parts[len(parts)-1], ".")

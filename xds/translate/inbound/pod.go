@@ -35,11 +35,12 @@ func (in Inputs) Pod() Pod {
 	return Pod{Inputs: in}
 }
 
-// Listener takes what comes as it is: it goes on to the pod's own app from there, by the pod's network and with its client's address.
+// Listener takes what comes as it is: it goes on to the pod's own app from there, by the pod's network and with its client's address. That is seen to before anything is waited
+// for: of connections whose first bytes are too few, or come from the server, Envoy skips the filters that are left when the time is over.
 func (p Pod) Listener() *listenerv3.Listener {
 	l := p.listener()
 	l.Name = ambient.PodInbound
-	l.ListenerFilters = append(append([]*listenerv3.ListenerFilter{envoy.MarkInbound()}, l.ListenerFilters...), envoy.OriginalSrc())
+	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkInbound(), envoy.OriginalSrc()}, l.ListenerFilters...)
 	l.FilterChains = bothFamilies(l.FilterChains)
 	return l
 }

@@ -1,0 +1,159 @@
+package serve_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/resource"
+	"github.com/sallyport/sallyport/xds/serve"
+	"github.com/sallyport/sallyport/xds/translate"
+)
+
+const frontedObjects = `
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+spec: {podCIDR: 10.1.0.0/24}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: all}}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: waypoint, namespace: shop}
+spec: {clusterIP: 10.96.0.7, selector: {gateway.networking.k8s.io/gateway-name: waypoint}, ports: [{name: mesh, port: 15008}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: waypoint-1, namespace: shop, labels: {kubernetes.io/service-name: waypoint}}
+addressType: IPv4
+ports: [{name: mesh, port: 15008}]
+endpoints: [{addresses: [10.1.0.9], targetRef: {kind: Pod, namespace: shop, name: waypoint-1}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: first, namespace: shop, labels: {istio.io/use-waypoint: waypoint}}
+spec: {containers: []}
+status: {podIP: 10.1.0.2, phase: Running}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: second, namespace: shop, labels: {istio.io/use-waypoint: waypoint}}
+spec: {containers: []}
+status: {podIP: 10.1.0.3, phase: Running}
+`
+
+// fronts is a node and a waypoint, which know of the first pod; the second one may come.
+func fronts(t *testing.T) (l *lab, second *config.Object, front, onNode *client) {
+	t.Helper()
+	read := decode.File("fronted.yaml", []byte(frontedObjects))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	var objects []*config.Object
+	for i := range read.Objects {
+		o := &read.Objects[i]
+		if o.Name == "second" {
+			second = o
+			continue
+		}
+		objects = append(objects, o)
+	}
+	l = newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		if n.IsAmbient() {
+			n.On = "node-1"
+		}
+		return n, nil
+	}, objects...)
+	l.cache.FollowPods(func(string) []ambient.Pod { return nil })
+	at := node("waypoint-1", "shop", "gateway.networking.k8s.io/gateway-name", "waypoint")
+	at.Id = "waypoint~10.1.0.9~waypoint-1.shop~shop.svc.cluster.local"
+	front, onNode = l.connect(at), l.connect(&core.Node{Id: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local"})
+	for c, row := range map[*client]string{front: "inbound-pods/10.1.0.2", onNode: "pods/10.1.0.2"} {
+		c.ask(resource.VirtualHost, "*")
+		if a := c.take(resource.VirtualHost); !a.has(row) {
+			t.Fatalf("%s is not among %v", row, a.names())
+		}
+	}
+	return l, second, front, onNode
+}
+
+// TestRowsWaitForWaypoints: a node is told that something goes by a waypoint when that knows what for, and has said so.
+func TestRowsWaitForWaypoints(t *testing.T) {
+	l, second, front, node := fronts(t)
+	l.apply(second)
+	if a := front.next(resource.VirtualHost); !slices.Equal(a.names(), []string{"inbound-pods/10.1.0.3"}) {
+		t.Fatalf("the waypoint is told of %v", a.names())
+	}
+	node.quiet()
+	front.ack(resource.VirtualHost)
+	if a := node.take(resource.VirtualHost); !slices.Equal(a.names(), []string{"pods/10.1.0.3"}) {
+		t.Fatalf("the node is told of %v", a.names())
+	}
+}
+
+// TestOtherRowsWaitForNoWaypoint: nor do they for one that has gone.
+func TestOtherRowsWaitForNoWaypoint(t *testing.T) {
+	l, second, front, node := fronts(t)
+	l.apply(second)
+	front.next(resource.VirtualHost)
+	node.quiet()
+	front.stop()
+	node.take(resource.VirtualHost)
+	l.remove(second)
+	if a := node.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"pods/10.1.0.3"}) {
+		t.Fatalf("the node is told of %+v", a)
+	}
+}
+
+// TestSilentWaypoint: one that says nothing is waited for once, and again when it has spoken.
+func TestSilentWaypoint(t *testing.T) {
+	serve.SetFrontTime(t, 50*time.Millisecond)
+	l, second, front, node := fronts(t)
+	l.apply(second)
+	front.next(resource.VirtualHost)
+	node.take(resource.VirtualHost) // in the end
+	serve.SetFrontTime(t, time.Hour)
+	l.remove(second)
+	node.take(resource.VirtualHost)
+	l.apply(second)
+	node.take(resource.VirtualHost) // at once
+	front.ack(resource.VirtualHost)
+	l.remove(second)
+	node.take(resource.VirtualHost)
+}
+
+// TestRowsStayAtWaypoints: a pod's row stays at its waypoint for a while, for nodes that have not heard that it has none any more; and for good when it comes back.
+func TestRowsStayAtWaypoints(t *testing.T) {
+	serve.SetFrontRest(t, time.Hour)
+	l, second, front, node := fronts(t)
+	l.apply(second)
+	front.take(resource.VirtualHost)
+	node.take(resource.VirtualHost)
+	l.remove(second)
+	if a := node.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"pods/10.1.0.3"}) {
+		t.Fatalf("the node is told of %+v", a)
+	}
+	front.quiet()
+	l.apply(second)
+	front.take(resource.VirtualHost) // the same again
+	node.take(resource.VirtualHost)
+	serve.SetFrontRest(t, 50*time.Millisecond)
+	l.remove(second)
+	if a := front.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"inbound-pods/10.1.0.3"}) {
+		t.Fatalf("the waypoint is told of %+v", a)
+	}
+}
