@@ -102,12 +102,12 @@ type chosen struct {
 var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
 
 // addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
-// texts compared. Where there are whole records among them, which have no such numbers, texts are compared of all.
+// texts compared. Where there are others among them, which have no such numbers, texts are compared of all.
 func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
 	kept, err := hasTable(ctx, db, WholeTable) // what is read of the lake is one relation
 	whole := !kept
 	if err == nil && kept {
-		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+WholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole)
+		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+Others+" WHERE "+of.came+")", of.args...).Scan(&whole)
 	}
 	if err != nil {
 		return "", err
