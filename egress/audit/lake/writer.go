@@ -266,7 +266,7 @@ type day struct {
 }
 
 // ofDay is the day that a record is filed under.
-const ofDay = "strftime(CAST(" + store.BelievedTime + " AS DATE), '%Y-%m-%d')"
+const ofDay = "strftime(" + store.BelievedDay + ", '%Y-%m-%d')"
 
 func (p *plan) window() string {
 	return "ingested > " + query.Instant(p.From) + " AND ingested <= " + query.Instant(p.Until)

@@ -98,7 +98,7 @@ var Columns = []Column{
 		since(4),
 	ofNumber("bytes_sent", "bytesSent", "bytes towards the client", func(r *record.Record) *uint64 { return &r.BytesSent }),
 	ofNumber("bytes_received", "bytesReceived", "bytes from the client", func(r *record.Record) *uint64 { return &r.BytesReceived }),
-	ofDuration("duration_ns", "durationNanos", "how long it lasted, in nanoseconds", func(r *record.Record) *time.Duration { return &r.Duration }),
+	ofDuration("duration_ns", "durationNanos", "how long it lasted, in nanoseconds; the log keeps whole microseconds", func(r *record.Record) *time.Duration { return &r.Duration }),
 	ofList("flags", "flags", "Envoy's response flags, short form", func(r *record.Record) *[]string { return &r.Flags }),
 	ofNumber("lost", "count", "of a gap: how many records are missing", func(r *record.Record) *uint64 { return &r.Count }),
 	ofList("cut", "cut", "fields that were too long, and end with \"…\", or labels that were left out: a record has 8 KiB at most", func(r *record.Record) *[]string { return &r.Cut }),

@@ -60,26 +60,30 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 
 // append writes records, and what they are the first to name.
 func (s *Store) append(batches [][]record.Record, now time.Time) error {
-	var numbered, whole []*record.Record
-	var numbers []uint64 // of the parts of each that is numbered
+	var rows, whole []*record.Record
+	var numbers []uint64 // of the parts of each of rows
 	for _, d := range s.dictionaries {
 		d.begin(now)
 	}
 	for _, batch := range batches {
 		for i := range batch {
 			r, all := &batch[i], false
-			if numbers, all = s.number(numbers, r); all {
-				numbered = append(numbered, r)
+			if r.Seq < numbered {
+				numbers, all = s.number(numbers, r)
+			}
+			if all {
+				rows = append(rows, r)
 			} else {
 				whole = append(whole, r)
 			}
 		}
 	}
 	r := row{ingested: now}
-	err := s.writer.Append(RowsTable, len(numbered), func(i int, columns []duck.Vector, at int) {
-		r.Record, r.parts = numbered[i], numbers[i*len(parts):][:len(parts)]
+	err := s.writer.Append(RowsTable, len(rows), func(i int, columns []duck.Vector, at int) {
+		r.Record, r.parts, r.nth = rows[i], numbers[i*len(parts):][:len(parts)], s.nth+int64(i)
 		s.layout.put(&r, columns, at)
 	})
+	s.nth += int64(len(rows)) // also where they are not committed: nobody counts by it
 	if err == nil && len(whole) > 0 {
 		err = s.writer.Append(WholeTable, len(whole), func(i int, columns []duck.Vector, at int) {
 			r.Record = whole[i]

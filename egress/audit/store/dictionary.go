@@ -144,15 +144,15 @@ func (d *dictionary) end(committed bool) {
 	d.added = d.added[:0]
 }
 
-// forgetParts drops what no record names any more: of the days before the first one on which any of the records that there are came in.
-func forgetParts(ctx context.Context, conn *sql.Conn) error {
+// forgetParts drops what none of some rows names any more: of the days before the first one on which any of them came in. called is what a part's table is called.
+func forgetParts(ctx context.Context, conn *sql.Conn, rows string, called func(table string) string) error {
 	var first sql.NullTime
-	if err := conn.QueryRowContext(ctx, "SELECT min("+ingestedColumn+") FROM "+RowsTable).Scan(&first); err != nil || !first.Valid {
+	if err := conn.QueryRowContext(ctx, "SELECT min("+ingestedColumn+") FROM "+rows).Scan(&first); err != nil || !first.Valid {
 		return err
 	}
 	day := first.Time.UTC().Truncate(24 * time.Hour)
 	for _, p := range parts {
-		if _, err := conn.ExecContext(ctx, "DELETE FROM "+p.table+" WHERE since < ?", day); err != nil { //nolint:gosec // G202: names of tables are ours
+		if _, err := conn.ExecContext(ctx, "DELETE FROM "+called(p.table)+" WHERE since < ?", day); err != nil { //nolint:gosec // G202: names of tables are ours
 			return err
 		}
 	}

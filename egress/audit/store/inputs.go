@@ -45,7 +45,7 @@ type inputColumn struct {
 
 // inputColumns are the table's, in the order of EachInput.
 var inputColumns = []inputColumn{
-	{"day", "DATE", "CAST(" + BelievedTime + " AS DATE)", ""},
+	{"day", "DATE", BelievedDay, ""},
 	told("namespace"), told("service_account"), told("workload"), told("labels"), told("claim"), told("reporter"), told("direction"),
 	told("class"), told("protocol"), told("host"),
 	{"sni", "VARCHAR", "CASE WHEN sni <> host THEN sni ELSE '' END", ""},
@@ -65,8 +65,12 @@ var inputColumns = []inputColumn{
 }
 
 // BelievedTime is a record's time where it can be right, the nearest to it otherwise: a proxy whose clock is wrong, or which lies, makes no
-// days.
-const BelievedTime = "least(greatest(time, " + ingestedColumn + " - INTERVAL 30 DAY), " + ingestedColumn + " + INTERVAL 1 DAY)"
+// days. What is done for each record is done with numbers: DuckDB asks a calendar to add an interval to a moment, or to make a day of it.
+const BelievedTime = "CASE WHEN epoch_us(time) < epoch_us(" + ingestedColumn + ") - 30 * 86400000000 THEN " + ingestedColumn + " - INTERVAL 30 DAY" +
+	" WHEN epoch_us(time) > epoch_us(" + ingestedColumn + ") + 86400000000 THEN " + ingestedColumn + " + INTERVAL 1 DAY ELSE time END"
+
+// BelievedDay is the day of BelievedTime, in UTC.
+const BelievedDay = "(DATE '1970-01-01' + (epoch_us(" + BelievedTime + ") // 86400000000)::INTEGER)"
 
 // replica is a regular expression of what Kubernetes adds to a workload's name to name a pod: the hash of a ReplicaSet, or the minute of a
 // CronJob, and five characters; or the number in a StatefulSet.
@@ -102,12 +106,12 @@ type chosen struct {
 var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
 
 // addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
-// texts compared. Where there are whole records among them, which have no such numbers, texts are compared of all.
+// texts compared. Where there are others among them, which have no such numbers, texts are compared of all.
 func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
 	kept, err := hasTable(ctx, db, WholeTable) // what is read of the lake is one relation
 	whole := !kept
 	if err == nil && kept {
-		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+WholeTable+" WHERE "+of.came+")", of.args...).Scan(&whole)
+		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+Others+" WHERE "+of.came+")", of.args...).Scan(&whole)
 	}
 	if err != nil {
 		return "", err

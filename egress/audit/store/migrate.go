@@ -10,11 +10,12 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
-// Versions of a folder. Up to the fourth they are the schema's, and a record is a row; in the fifth it is made of parts (parts.go), and from
-// there on a folder's version is one more than its schema's.
+// Versions of a folder. Up to the fourth they are the schema's, and a record is a row; in the fifth it is made of parts, in the sixth of shorter ones (parts.go), and from
+// there on a folder's version is two more than its schema's.
 const (
 	inParts       = 5
-	folderVersion = schema.Version + 1
+	shorter       = 6
+	folderVersion = schema.Version + 2
 )
 
 // versionTable has one row for each version that the folder was brought to. Folders of before it are version 1, or older
@@ -74,9 +75,13 @@ func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("audit store: look for records: %w", err)
 	}
+	moved, err := hasTable(ctx, db, earlierRows)
+	if err != nil {
+		return fmt.Errorf("audit store: look for records: %w", err)
+	}
 	err = transact(ctx, db, func(conn *sql.Conn) error {
 		for version := from + 1; version <= folderVersion; version++ {
-			for _, statement := range steps(version, earlier) {
+			for _, statement := range steps(version, earlier, from == inParts, moved) {
 				if _, err := conn.ExecContext(ctx, statement); err != nil {
 					return err
 				}
@@ -94,9 +99,9 @@ func migrate(ctx context.Context, db *sql.DB, now time.Time) error {
 	return nil
 }
 
-// steps are the statements that make a version of the one before it; earlier says whether there are records of a version of before inParts. None
-// of them reads or writes the records that there are.
-func steps(version int, earlier bool) (out []string) {
+// steps are the statements that make a version of the one before it. Of the folder say earlier whether it has records of a version of before inParts, longer whether it is of that version,
+// and moved whether those of that version were moved (moveEarlier). None of the statements reads or writes the records that there are.
+func steps(version int, earlier, longer, moved bool) (out []string) {
 	if version == 1 {
 		out = append(out, spoolsTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (version INTEGER, since TIMESTAMPTZ)")
 	}
@@ -107,14 +112,15 @@ func steps(version int, earlier bool) (out []string) {
 		out = append(out, "ALTER TABLE "+Table+" RENAME TO "+WholeTable)
 	case version == inParts:
 		out = append(out, createWhole())
-	case version > inParts:
-		out = append(out, addColumns(version-1, func(column string) []string { return []string{homeOf(column), WholeTable} })...)
-	}
-	if version == inParts {
+	case version == shorter && longer:
+		out = append(append(out, moveEarlier()...), createParts()...)
+	case version == shorter:
 		out = append(out, createParts()...)
+	case version > shorter:
+		out = append(out, addColumns(version-2, func(column string) []string { return []string{homeOf(column), WholeTable} })...)
 	}
-	if version >= inParts {
-		out = append(out, createViews()...)
+	if version >= shorter {
+		out = append(out, createViews(longer || moved)...)
 	}
 	return out
 }

@@ -23,7 +23,7 @@ const FileName = "audit.duckdb"
 // Options bounds a store. Zero fields take the defaults.
 type Options struct {
 	MemoryLimit string        // of DuckDB, in its notation; default "512MB". Larger sorts spill beside the file
-	Threads     int           // of DuckDB; default 2
+	Threads     int           // of DuckDB; default usualThreads, and 2 for OpenReadOnly
 	Retention   time.Duration // records older than this are deleted, hourly; default: kept for ever
 	// Held are names of those who bring records elsewhere: none goes by its age before all of them let it (Release), or heldAtMost later.
 	Held []string
@@ -33,12 +33,16 @@ type Options struct {
 	Now     func() time.Time
 }
 
+// usualThreads has DuckDB work in the threads of those who ask and write, and in none of its own. While one of its own does what they wait for, they ask again and again
+// whether it is done: a third of all processor time that a record took, on a busy machine. Several who ask still work at a time.
+const usualThreads = 1
+
 func (o Options) withDefaults() Options {
 	if o.MemoryLimit == "" {
 		o.MemoryLimit = "512MB"
 	}
 	if o.Threads <= 0 {
-		o.Threads = 2
+		o.Threads = usualThreads
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -130,6 +134,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // OpenReadOnly opens the store in a folder for reading, while no process writes it. A folder of an older version is brought to
 // this one's first, which needs the right to write it.
 func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
+	if o.Threads <= 0 {
+		o.Threads = 2 // nobody else has anything to do here
+	}
 	o = o.withDefaults()
 	file, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {

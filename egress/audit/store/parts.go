@@ -14,11 +14,16 @@ const Table = "records"
 // Arrivals is a view of when records were (time), and when they came in (ingested): for who asks nothing else about them.
 const Arrivals = "record_arrivals"
 
+// Reporters is a view of the proxies of which there are records (proxy), each once.
+const Reporters = "record_proxies"
+
 // What Table is made of. RowsTable has a row for each record: what differs from record to record, and the numbers of its parts. WholeTable has records
 // whose parts were too many to be numbered (dictionary.number), with all columns; in a folder of an older version those that this one wrote, too.
+// Others is a view of all that are not in RowsTable: of WholeTable, and of what earlier.go is about.
 const (
 	RowsTable  = "record_rows"
 	WholeTable = "record_whole"
+	Others     = "record_others"
 )
 
 // part is what many records share: who sent them, where to, what became of it. Its table has it once for many of them, under the number (id) by which
@@ -36,16 +41,27 @@ const (
 	sourcePort    = "source_port"
 )
 
+// A record's number in its spool is kept as how far it is ahead of the row's own (nth), of which each is one more than that of the row before. Records of a spool come one after
+// the other, so that both take next to nothing, where numbers of many spools by turns take one and a half bytes. Larger numbers than numbered are in WholeTable.
+const (
+	nthColumn   = "nth"
+	aheadColumn = "ahead"
+	numbered    = 1 << 62
+)
+
+// microseconds is a record's duration, in RowsTable. What Envoy measures below is noise, and takes more than a byte.
+const microseconds = "duration_us"
+
 var parts = []part{
 	{"record_reporters", "reporter_id", []string{"proxy", "epoch", "reporter"}},
 	{"record_senders", "sender_id", []string{"principal", "namespace", "service_account", "workload", "labels", "claim", sourceAddress, "forwarded_for"}},
 	{"record_targets", "target_id", []string{
 		"host", "port", "sni", "authority", "dialled", "destination", "destination_principal", "destination_namespace", "destination_service_account",
 		"destination_workload", "destination_labels", "protocol", "cluster", "route",
+		"decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule", "decided_by_revision", // mostly what registered the host
 	}},
 	{"record_outcomes", "outcome_id", []string{
-		"class", "verdict", "path", "direction", "method", "status", "decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule",
-		"decided_by_revision", "reason", "allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule", "allowed_by_revision",
+		"class", "verdict", "path", "direction", "method", "status", "reason", "allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule", "allowed_by_revision",
 		"would_deny_kind", "would_deny_namespace", "would_deny_name", "would_deny_rule", "would_deny_revision", "actor", "actor_by", "action", "flags", "cut",
 	}},
 }
@@ -72,11 +88,22 @@ func homeOf(column string) string {
 	return RowsTable
 }
 
-// own are the schema's columns that RowsTable has.
-func own() (out []*schema.Column) {
+// rowColumns are RowsTable's: numbers of parts, and what it has of the schema, some of it in a form of its own.
+func rowColumns() []inputColumn {
+	out := []inputColumn{{name: ingestedColumn, kind: "TIMESTAMPTZ"}}
+	for _, p := range parts {
+		out = append(out, inputColumn{name: p.id, kind: "UBIGINT"})
+	}
+	out = append(out, inputColumn{name: sourcePort, kind: "UINTEGER"})
 	for i := range schema.Columns {
-		if c := &schema.Columns[i]; homeOf(c.Name) == RowsTable {
-			out = append(out, c)
+		switch c := &schema.Columns[i]; {
+		case homeOf(c.Name) != RowsTable:
+		case c.Name == "seq":
+			out = append(out, inputColumn{name: nthColumn, kind: "BIGINT"}, inputColumn{name: aheadColumn, kind: "BIGINT"})
+		case c.Name == "duration_ns":
+			out = append(out, inputColumn{name: microseconds, kind: "BIGINT"})
+		default:
+			out = append(out, inputColumn{name: c.Name, kind: c.Type})
 		}
 	}
 	return out
@@ -84,7 +111,6 @@ func own() (out []*schema.Column) {
 
 // createParts are statements that make the tables.
 func createParts() (out []string) {
-	rows := []string{ingestedColumn + " TIMESTAMPTZ"}
 	for _, p := range parts {
 		columns := []string{"id UBIGINT", "since TIMESTAMPTZ"}
 		for _, name := range p.columns {
@@ -95,13 +121,8 @@ func createParts() (out []string) {
 			columns = append(columns, name+" "+kind)
 		}
 		out = append(out, "CREATE TABLE "+p.table+" ("+strings.Join(columns, ", ")+")")
-		rows = append(rows, p.id+" UBIGINT")
 	}
-	rows = append(rows, sourcePort+" UINTEGER")
-	for _, c := range own() {
-		rows = append(rows, c.Name+" "+c.Type)
-	}
-	return append(out, "CREATE TABLE "+RowsTable+" ("+strings.Join(rows, ", ")+")")
+	return append(out, createTable(RowsTable, rowColumns()))
 }
 
 // createWhole is a statement that makes the table of whole records.
@@ -109,11 +130,20 @@ func createWhole() string {
 	return createTable(WholeTable, append(wholeRecords(), inputColumn{name: ingestedColumn, kind: "TIMESTAMPTZ"}))
 }
 
-// createViews are statements that make the views.
-func createViews() []string {
+// createViews are statements that make the views, of a folder that has records of before, or has none.
+func createViews(earlier bool) []string {
+	arrived := "SELECT time, " + ingestedColumn + " FROM "
+	others, arrivals, reporters := "SELECT * FROM "+WholeTable, arrived+RowsTable+" UNION ALL "+arrived+WholeTable, "SELECT proxy FROM record_reporters UNION SELECT proxy FROM "+WholeTable
+	if earlier {
+		others = "SELECT " + strings.Join(tableColumns(), ", ") + " FROM " + WholeTable + " UNION ALL " + earlierRecords()
+		arrivals += " UNION ALL " + arrived + earlierRows
+		reporters += " UNION SELECT proxy FROM " + earlierTable("record_reporters")
+	}
 	return []string{
+		"CREATE OR REPLACE VIEW " + Others + " AS " + others,
 		"CREATE OR REPLACE VIEW " + Table + " AS " + Without(),
-		"CREATE OR REPLACE VIEW " + Arrivals + " AS " + both([]string{"time", ingestedColumn}, "", []string{"time", ingestedColumn}),
+		"CREATE OR REPLACE VIEW " + Arrivals + " AS " + arrivals,
+		"CREATE OR REPLACE VIEW " + Reporters + " AS " + reporters,
 	}
 }
 

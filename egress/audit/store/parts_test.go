@@ -1,15 +1,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/sallyport/sallyport/e2e/clock"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -29,7 +31,7 @@ func TestEachColumnHasOneHome(t *testing.T) {
 	}
 	for i := range schema.Columns {
 		name := schema.Columns[i].Name
-		if home := homeOf(name); columnsOf(home)[name] == nil && name != "source" {
+		if home := homeOf(name); columnsOf(home)[name] == nil && madeOf[name] == "" {
 			t.Errorf("%s is not put into %s", name, home)
 		}
 	}
@@ -67,7 +69,10 @@ func anyRecord(rng *rand.Rand, seq uint64) record.Record {
 	if rng.IntN(4) == 0 {
 		r.Flags, r.Cut = []string{"UF", "DC"}[:1+rng.IntN(2)], []string{"host"}
 	}
-	r.Duration = time.Duration(rng.Int64N(1 << 40))
+	if rng.IntN(8) == 0 { // too many to be counted
+		r.Seq += numbered - 100
+	}
+	r.Duration = time.Duration(rng.Int64N(1<<40) - 1<<20)
 	return r
 }
 
@@ -76,6 +81,7 @@ func stored(r record.Record) record.Record {
 	for _, text := range []*string{&r.Source, &r.Host} {
 		*text = schema.Storable(*text)
 	}
+	r.Duration = r.Duration.Truncate(time.Microsecond)
 	return r
 }
 
@@ -112,7 +118,8 @@ func TestPartsArePutTogether(t *testing.T) {
 			want = append(want, stored(r))
 		}
 	}
-	if diff := cmp.Diff(want, all(t, s.DB())); diff != "" {
+	slices.SortFunc(want, func(a, b record.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	if diff := gocmp.Diff(want, all(t, s.DB())); diff != "" {
 		t.Fatalf("%.3000s", diff)
 	}
 	for _, p := range parts {
@@ -231,7 +238,7 @@ func TestPartsHaveNoOthers(t *testing.T) {
 		made[i].Seq += 10
 	}
 	put(t, s, made...)
-	if diff := cmp.Diff(9, len(all(t, s.DB()))); diff != "" {
+	if diff := gocmp.Diff(9, len(all(t, s.DB()))); diff != "" {
 		t.Error(diff)
 	}
 }

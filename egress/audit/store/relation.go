@@ -23,21 +23,16 @@ func Relation(columns ...string) string {
 // Few is Table, for those few records for which a condition on some columns holds: they are found first, and what they name is joined to them then, where otherwise the parts of all records would
 // be made ready for it. The condition's parameters come twice.
 func Few(columns []string, condition string) string {
-	names := tableColumns()
-	list, asked, rows := make([]string, len(names)), []string{RowsTable + ".*"}, []string{ingestedColumn, sourcePort}
-	for i, name := range names {
+	all := tableColumns()
+	list, asked := make([]string, len(all)), []string{RowsTable + ".*"}
+	for i, name := range all {
 		list[i] = columnOf(name)
-		if home := homeOf(name); home == RowsTable && name != ingestedColumn {
-			rows = append(rows, name)
-		} else if home != RowsTable && slices.Contains(columns, name) {
+		if slices.Contains(columns, name) && (homeOf(name) != RowsTable || madeOf[name] != "") {
 			asked = append(asked, list[i])
 		}
 	}
-	for _, p := range parts {
-		rows = append(rows, p.id)
-	}
-	return "(WITH found AS MATERIALIZED (SELECT " + strings.Join(rows, ", ") + " FROM (SELECT " + strings.Join(asked, ", ") + " FROM " + RowsTable + join(partsOf(columns)) + ") WHERE " + condition + ")" +
-		" SELECT " + strings.Join(list, ", ") + " FROM found AS " + RowsTable + join(parts) + " UNION ALL SELECT " + strings.Join(names, ", ") + " FROM " + WholeTable + " WHERE " + condition + ")"
+	return "(WITH found AS MATERIALIZED (SELECT " + names(rowColumns()) + " FROM (SELECT " + strings.Join(asked, ", ") + " FROM " + RowsTable + join(partsOf(columns)) + ") WHERE " + condition + ")" +
+		" SELECT " + strings.Join(list, ", ") + " FROM found AS " + RowsTable + join(parts) + " UNION ALL SELECT " + strings.Join(all, ", ") + " FROM " + Others + " WHERE " + condition + ")"
 }
 
 // sums are columns of Added that are no columns of records, or sums of them.
@@ -68,7 +63,7 @@ func Added(columns []string, grain time.Duration, came ...string) string {
 	}
 	by = append(by, "min(time) AS began", "min(time) AS first", "max(time) AS last", "count(*)::UBIGINT AS records",
 		total("lost")+" AS lost", total("bytes_sent")+" AS bytes_sent", total("bytes_received")+" AS bytes_received", "max("+ingestedColumn+") AS "+ingestedColumn)
-	return "(SELECT " + named + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rows + group + ")" + join(needed) + " UNION ALL FROM " + allOf("SELECT "+each(columns)+" FROM "+WholeTable, came) + ")"
+	return "(SELECT " + named + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rows + group + ")" + join(needed) + " UNION ALL FROM " + allOf("SELECT "+each(columns)+" FROM "+Others, came) + ")"
 }
 
 // OneByOne is Added with a row for each record: for a question about few of them, whose condition DuckDB asks before anything else.
@@ -116,15 +111,22 @@ func AddedRollups(when string, grain time.Duration) string {
 	return "(SELECT " + names(rollupColumns) + " FROM (SELECT " + strings.Join(by, ", ") + " FROM " + rollupRows + " WHERE " + when + " GROUP BY ALL) JOIN " + rollupKinds + " ON id = kind)"
 }
 
-// Reporters is a relation of the proxies of which there are records, each once.
-const Reporters = "(SELECT proxy FROM record_reporters UNION SELECT proxy FROM " + WholeTable + ")"
+// sourceOf is a record's source in a SELECT of rows and senders.
+const sourceOf = "CASE WHEN " + sourcePort + " IS NULL THEN " + sourceAddress + " ELSE " + sourceAddress + " || ':' || " + sourcePort + " END AS source"
+
+// madeOf has the columns of Table that are not kept as they are.
+var madeOf = map[string]string{
+	"source":      sourceOf,
+	"seq":         "(" + nthColumn + " + " + aheadColumn + ")::UBIGINT AS seq",
+	"duration_ns": microseconds + " * 1000 AS duration_ns",
+}
 
 // columnOf is a column of Table in a SELECT of RowsTable with the part that has it.
 func columnOf(name string) string {
-	switch name {
-	case "source":
-		return "CASE WHEN " + sourcePort + " IS NULL THEN " + sourceAddress + " ELSE " + sourceAddress + " || ':' || " + sourcePort + " END AS source"
-	case ingestedColumn:
+	if from := madeOf[name]; from != "" {
+		return from
+	}
+	if name == ingestedColumn {
 		return name
 	}
 	return homeOf(name) + "." + name
@@ -172,9 +174,9 @@ func Without(tables ...string) string {
 	return both(list, join(kept), names)
 }
 
-// both are some columns of the records that are made of parts, and of those that are whole.
+// both are some columns of the records that are in RowsTable, and of the others.
 func both(list []string, join string, names []string) string {
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join + " UNION ALL SELECT " + strings.Join(names, ", ") + " FROM " + WholeTable
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + RowsTable + join + " UNION ALL SELECT " + strings.Join(names, ", ") + " FROM " + Others
 }
 
 // tableColumns are the names of Table's columns, in order.

@@ -47,7 +47,15 @@ func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
 
 // deleteRecords deletes those for which a condition holds, and what only they named.
 func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any) (deleted int64, err error) {
-	for _, table := range []string{RowsTable, WholeTable} {
+	tables := []string{RowsTable, WholeTable}
+	earlier, err := hasTable(ctx, conn, earlierRows)
+	if err != nil {
+		return 0, err
+	}
+	if earlier {
+		tables = append(tables, earlierRows)
+	}
+	for _, table := range tables {
 		result, err := conn.ExecContext(ctx, "DELETE FROM "+table+where, args...) //nolint:gosec // G202: tables and conditions are ours, and what is chosen by is in args
 		if err != nil {
 			return 0, err
@@ -58,7 +66,12 @@ func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any
 		}
 		deleted += n
 	}
-	return deleted, forgetParts(ctx, conn)
+	if earlier {
+		if err := forgetParts(ctx, conn, earlierRows, earlierTable); err != nil {
+			return 0, err
+		}
+	}
+	return deleted, forgetParts(ctx, conn, RowsTable, func(table string) string { return table })
 }
 
 // maintain does what is due once an hour, and at the start: retention, and a short table of spools.

@@ -35,8 +35,8 @@ func TestRollupsOfOlderFolders(t *testing.T) {
 	for name, left := range map[string]string{
 		"of before there were any": "DROP VIEW rollups; DROP TABLE rollup_rows; DROP TABLE rollup_kinds; DROP TABLE rollups_state; DROP TABLE sightings; UPDATE inputs_state SET version = 2",
 		"of one table":             "CREATE TABLE one AS FROM rollups; DROP VIEW rollups; DROP TABLE rollup_rows; DROP TABLE rollup_kinds; ALTER TABLE one RENAME TO rollups; UPDATE inputs_state SET version = 3",
-		"used by an older version": "DELETE FROM record_rows WHERE seq <= 5; DELETE FROM inputs WHERE host IN (SELECT 'h' || i || '.test' FROM range(6) r(i)); UPDATE inputs_state SET version = 2",
-		"of other inputs":          "DELETE FROM record_rows WHERE seq <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
+		"used by an older version": "DELETE FROM record_rows WHERE nth + ahead <= 5; DELETE FROM inputs WHERE host IN (SELECT 'h' || i || '.test' FROM range(6) r(i)); UPDATE inputs_state SET version = 2",
+		"of other inputs":          "DELETE FROM record_rows WHERE nth + ahead <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -42,6 +42,7 @@ type row struct {
 	ingested time.Time
 	id       uint64   // of the part, in its table
 	parts    []uint64 // in RowsTable
+	nth      int64    // there
 }
 
 // place puts one value of a row.
@@ -104,8 +105,16 @@ func columnsOf(table string) map[string]place {
 	switch table {
 	case WholeTable:
 		out[ingestedColumn] = came
+		out["duration_ns"] = func(r *row, to *duck.Vector, at int) {
+			to.Number64(at, uint64(r.Duration.Truncate(time.Microsecond))) // as a row has it
+		}
 	case RowsTable:
+		delete(out, "seq")
+		delete(out, "duration_ns")
 		out[ingestedColumn] = came
+		out[nthColumn] = func(r *row, to *duck.Vector, at int) { to.Number64(at, uint64(r.nth)) }
+		out[aheadColumn] = func(r *row, to *duck.Vector, at int) { to.Number64(at, r.Seq-uint64(r.nth)) }
+		out[microseconds] = func(r *row, to *duck.Vector, at int) { to.Number64(at, uint64(r.Duration.Microseconds())) }
 		out[sourcePort] = func(r *row, to *duck.Vector, at int) {
 			if _, port, some := splitSource(r.Source); some {
 				to.Number32(at, port)

@@ -26,6 +26,6 @@ func Sightings(ctx context.Context, tx queryer) (relation string, err error) {
 	_, until, err := inputsAt(ctx, tx)
 	return "(SELECT " + sightingColumns + ", first, last, records FROM " + SightingsTable + `
 	UNION ALL SELECT coalesce(namespace, ''), coalesce(service_account, ''), regexp_replace(coalesce(workload, ''), '` + replica + `', ''), class, protocol, host, port, method, verdict, path,
-		` + object("decided_by").from + ", " + object("allowed_by").from + ", " + object("would_deny").from + ", CAST(" + BelievedTime + " AS DATE), " + BelievedTime + ", " + BelievedTime + `, 1
+		` + object("decided_by").from + ", " + object("allowed_by").from + ", " + object("would_deny").from + ", " + BelievedDay + ", " + BelievedTime + ", " + BelievedTime + `, 1
 	FROM ` + Table + ` WHERE ` + ingestedColumn + " > TIMESTAMPTZ '" + until.UTC().Format(time.RFC3339Nano) + "' AND class <> '" + string(record.Action) + "')", err
 }

@@ -26,6 +26,7 @@ type Store struct {
 	layout  layout // of RowsTable
 	wholes  layout // of WholeTable
 	seen    *seen  // of the writer's goroutine
+	nth     int64  // of the next row; of the writer's goroutine
 	// dictionaries are those of parts, in their order; of the writer's goroutine.
 	dictionaries []*dictionary
 
@@ -62,6 +63,9 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 	if err := migrate(ctx, db, o.Now().UTC()); err != nil {
 		return nil, err
 	}
+	if err := dropEarlier(ctx, db); err != nil {
+		return nil, err
+	}
 	columns, err := layoutOf(ctx, db, RowsTable)
 	if err != nil {
 		return nil, err
@@ -84,6 +88,10 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 	if err := prepareCopies(ctx, db); err != nil {
 		return nil, err
 	}
+	var rows int64
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(max("+nthColumn+"), 0) FROM "+RowsTable).Scan(&rows); err != nil {
+		return nil, fmt.Errorf("audit store: read the table %s: %w", RowsTable, err)
+	}
 	last, err := lastIngested(ctx, db)
 	if err != nil {
 		return nil, err
@@ -93,7 +101,7 @@ func start(ctx context.Context, file string, db *sql.DB, o Options) (*Store, err
 		return nil, fmt.Errorf("audit store: %w", err)
 	}
 	s := &Store{
-		db: db, writer: writer, options: o, log: o.Logger, layout: columns, wholes: wholes, dictionaries: dictionaries, seen: known, lastIn: last, held: newHeld(o.Held),
+		db: db, writer: writer, options: o, log: o.Logger, layout: columns, wholes: wholes, nth: rows + 1, dictionaries: dictionaries, seen: known, lastIn: last, held: newHeld(o.Held),
 		requests: make(chan request, 64), closing: make(chan struct{}), done: make(chan struct{}),
 		failed: make(chan struct{}), gatherer: gatherer{enough: make(chan struct{}, 1), done: make(chan struct{})},
 	}
