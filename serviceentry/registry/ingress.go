@@ -27,6 +27,8 @@ type Ingress struct {
 	Policed string
 	// Sessions is how many clients each port for UDP has at a time in one of the pods; 0 where they open none.
 	Sessions uint32
+	// OnDemand says that their agents find certificates by the names that clients say.
+	OnDemand bool
 }
 
 // PodLabels are the labels.
@@ -208,7 +210,13 @@ func (s *Snapshot) IngressesIn(ns string) (out []Ref) {
 type IngressPorts struct {
 	Servers []*IngressServer // in order of their Gateways' age
 	of      map[string][]*IngressServer
+	alone   map[string][]*IngressServer // those that are Alone, by their host
+	// Apart are those that end TLS and read requests, one for each table that says what happens to these.
+	Apart []*IngressServer
 }
+
+// Alone gives the listeners of the Gateway API that have a host, as it is written.
+func (o *IngressPorts) Alone(host string) []*IngressServer { return o.alone[host] }
 
 // Of gives the servers of a Gateway object, "NAMESPACE/NAME", or that of a listener of the Gateway API's, "NAMESPACE/NAME/LISTENER".
 func (o *IngressPorts) Of(gateway string) []*IngressServer { return o.of[gateway] }
@@ -223,6 +231,8 @@ type IngressServer struct {
 	Hosts []HostFilter
 	// Closed says why it is not opened, or not all of it.
 	Closed []string
+	// OnDemand says that its certificate is found on demand, by the name that a client says, and that it shares a filter chain.
+	OnDemand bool
 }
 
 // Lets gives the names by which a VirtualService's host is asked for at the server: of it and each host that the server opens to the
@@ -300,7 +310,7 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 	}
 	slices.SortFunc(list, (*Gateway).before)
 	services := s.ingressServices(i)
-	o := &IngressPorts{of: map[string][]*IngressServer{}}
+	o := &IngressPorts{of: map[string][]*IngressServer{}, alone: map[string][]*IngressServer{}}
 	ports := map[openedPort]*portTaken{}
 	for _, g := range list {
 		for n := range g.Servers {
@@ -309,8 +319,16 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 			server.take(ports)
 			name := cmp.Or(server.Ref, g.Key.Namespace+"/"+g.Key.Name)
 			o.of[name] = append(o.of[name], server)
+			if server.Alone && server.Serves != NotServed {
+				host := server.GatewayServer.Hosts[0].Host
+				o.alone[host] = append(o.alone[host], server)
+			}
 		}
 	}
+	if i.OnDemand {
+		o.chooseOnDemand()
+	}
+	o.Apart = distinct(o.Servers)
 	return o
 }
 

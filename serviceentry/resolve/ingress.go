@@ -44,6 +44,8 @@ type IngressServer struct {
 	Roots    *registry.ServedCredential  // who clients may be
 	// Closed is why nothing comes in there, though it is opened; "" where something does.
 	Closed string
+	// OnDemand says that its certificate is found by the name that a client says (registry.IngressServer).
+	OnDemand bool
 }
 
 // Servers are those that the gateway opens, in order of their Gateways' age.
@@ -54,7 +56,7 @@ func (a Ingress) Servers() (out []IngressServer) {
 		}
 		s := IngressServer{
 			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fieldOf(o),
-			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS,
+			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS, OnDemand: o.OnDemand,
 		}
 		for _, f := range o.Hosts {
 			if !slices.Contains(s.Hosts, f.Host) {
@@ -131,6 +133,9 @@ type IngressTable struct {
 func tableOf(o *registry.IngressServer) IngressTable {
 	t := IngressTable{Serves: o.Serves, Listen: o.Listen}
 	switch {
+	case o.OnDemand && o.Alone: // whose rows tell connections apart
+		t.Own = "sni"
+	case o.OnDemand:
 	case o.Serves == registry.ServesTLSBytes && !o.Alone: // by their TLS names, too
 		t.Serves = registry.PassesTLS
 	case o.Alone && o.Serves.Family() == registry.PassesTLS: // what a listener's connections lead to is its own

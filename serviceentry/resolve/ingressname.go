@@ -34,10 +34,12 @@ type IngressRow struct {
 	Elsewhere bool
 	// Alone says that the name is the listener's, whether a route is for it or not (registry.GatewayServer).
 	Alone bool
-	By    []*registry.VirtualService // in order of age
-	HTTP  []route.HTTP
-	L4    []route.L4
-	Ends  map[string]IngressDestination // by their names
+	// Own says that only connections which were opened for the name lead to it: others share the table.
+	Own  bool
+	By   []*registry.VirtualService // in order of age
+	HTTP []route.HTTP
+	L4   []route.L4
+	Ends map[string]IngressDestination // by their names
 }
 
 // IngressDestination is a destination as the gateway reaches it.
@@ -67,7 +69,7 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 	}
 	n.order()
 	for _, key := range redirected {
-		n.alone(a.snap, opened, key)
+		n.alone(opened, key)
 		for _, o := range opened.Of(key.Namespace + "/" + key.Name) {
 			if o.Redirect && slices.ContainsFunc(o.Hosts, func(f registry.HostFilter) bool { return f.Host == name }) {
 				n.row(o).Redirect = true
@@ -113,7 +115,9 @@ func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 			return &n.Rows[i]
 		}
 	}
-	n.Rows = append(n.Rows, IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressDestination{}})
+	n.Rows = append(n.Rows, IngressRow{
+		Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Own: o.Alone && o.OnDemand, Ends: map[string]IngressDestination{},
+	})
 	return &n.Rows[len(n.Rows)-1]
 }
 
@@ -165,10 +169,10 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
 func narrowed(opened *registry.IngressPorts, o *registry.IngressServer, name string) bool {
-	if !o.Alone {
+	own := o.GatewayServer.Hosts[0].Host
+	if !o.Alone || !strings.HasPrefix(own, "*") {
 		return false
 	}
-	own := o.GatewayServer.Hosts[0].Host
 	return slices.ContainsFunc(opened.Servers, func(x *registry.IngressServer) bool {
 		if !x.Alone || x.Listen != o.Listen || x.Ref == o.Ref || x.Serves == registry.NotServed {
 			return false
@@ -179,16 +183,10 @@ func narrowed(opened *registry.IngressPorts, o *registry.IngressServer, name str
 }
 
 // alone gives a listener's host a row, that no wider listener's routes are followed for it.
-func (n *IngressName) alone(s *registry.Snapshot, opened *registry.IngressPorts, gateway config.Key) {
-	g := s.Gateway(gateway)
-	if g == nil {
-		return
-	}
-	for i := range g.Servers {
-		for _, o := range opened.Of(g.Servers[i].Ref) {
-			if o.Alone && o.Serves != registry.NotServed && o.GatewayServer.Hosts[0].Host == n.Name {
-				n.row(o).Alone = true
-			}
+func (n *IngressName) alone(opened *registry.IngressPorts, gateway config.Key) {
+	for _, o := range opened.Alone(n.Name) {
+		if o.Gateway.Key == gateway {
+			n.row(o).Alone = true
 		}
 	}
 }
@@ -219,8 +217,8 @@ func (n *IngressName) turnAway(opened *registry.IngressPorts) {
 		if own.Serves.Family() != registry.PassesTLS {
 			continue
 		}
-		for _, o := range opened.Servers {
-			if o.Serves != registry.ServesTLSRequests || o.Listen != own.Listen {
+		for _, o := range opened.Apart {
+			if o.Listen != own.Listen {
 				continue
 			}
 			if r := n.row(o); len(r.By) == 0 && !r.Alone {

@@ -229,6 +229,7 @@ func (a *agent) openRelay() error {
 	default:
 		a.clusters = relay.NewOnDemand(a.cfg.Log)
 		cfg.Watches = append(cfg.Watches, a.clusters.Watch())
+		cfg.Certificates = a.cfg.Proxy.Role == bootstrap.Router
 	}
 	a.relay, err = relay.New(cfg)
 	a.dns.relay = a.relay

@@ -58,6 +58,9 @@ func NewNode(o Options) Node {
 		metadata[ondemand.NamedMetadata] = "true"
 	} else {
 		metadata[ondemand.Metadata] = "true"
+		if o.Role == Router {
+			metadata[ondemand.CertificatesMetadata] = "true"
+		}
 	}
 	if o.Questions != "" {
 		metadata[wire.EndsMetadata] = "true"

@@ -35,6 +35,7 @@ func (m *machine) controllerResponse(resp *discoveryv3.DeltaDiscoveryResponse) {
 		k.held = append(k.held, &heldBack{resp, m.came})
 	case k.watch != nil:
 		m.apply(k, resp)
+		m.certified(k, resp)
 	case !k.subscribed: // nobody is there to accept it; the next stream will ask again
 	default:
 		m.pass(k, resp)
@@ -192,5 +193,6 @@ func (m *machine) restore() {
 			m.log.Warn("a part of what was kept cannot be used; the controller is asked for it again",
 				"type", k.url, "reason", refusal(refused))
 		}
+		m.certified(k, &discoveryv3.DeltaDiscoveryResponse{})
 	}
 }

@@ -10,6 +10,10 @@ import (
 // envoyRequest takes one request of Envoy's: an ACK or NACK, a change of subscriptions, or both.
 func (m *machine) envoyRequest(req *discoveryv3.DeltaDiscoveryRequest) {
 	k := m.kind(req.GetTypeUrl())
+	if m.certificates != nil && k.url == SecretType {
+		m.certificateRequest(req)
+		return
+	}
 	if k.watch != nil {
 		m.log.Warn("Envoy asks for a type that is the agent's own; not answered", "type", k.url)
 		return

@@ -49,6 +49,8 @@ type machine struct {
 	lost      time.Time                             // when the last stream to the controller ended
 	now       func() time.Time
 
+	certificates *certificates // nil where Envoy does not ask for certificates by name
+
 	health  *string // how the machine is, as the controller is told; nil where nobody asks
 	nonce   uint64
 	came    uint64 // responses of the controller's
@@ -118,6 +120,9 @@ func (m *machine) envoyGone() {
 		}
 	}
 	m.rowsGone()
+	if m.certificates != nil {
+		m.certificates.reset()
+	}
 	m.letGo()
 }
 

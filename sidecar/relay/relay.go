@@ -32,6 +32,8 @@ type Config struct {
 	Listeners  []string // without which Envoy is of no use, see Lacks
 	// ByName says that virtual hosts that Envoy is given when they are used are asked for by name, where the controller can give them so.
 	ByName bool
+	// Certificates says that Envoy asks for certificates by the names that clients say (SecretType); secrets are among Watches then.
+	Certificates bool
 	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost, of a refused one too. It is called in the
 	// relay's goroutine. nil: nobody wants to know.
 	Taken func(typeURL string, changed []*discoveryv3.Resource, removed []string)
@@ -75,12 +77,18 @@ func New(cfg Config) (*Relay, error) {
 		set = &digest.Set{}
 		cfg.Watches = append(slices.Clip(cfg.Watches), digestWatch(set))
 	}
+	var certificates *certificates
+	if cfg.Certificates {
+		certificates = newCertificates(cfg.Log)
+		cfg.Watches = append(slices.Clip(cfg.Watches), certificates.watch())
+	}
 	r := &Relay{
 		cfg: cfg, log: cfg.Log, store: store,
 		machine:  newMachine(cfg.Log, store, cfg.Node, cfg.Watches),
 		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
+	r.machine.certificates = certificates
 	r.machine.listeners, r.machine.taken, r.machine.digest = cfg.Listeners, cfg.Taken, set
 	r.machine.restore()
 	return r, nil

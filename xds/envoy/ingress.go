@@ -145,6 +145,7 @@ type ServerTLS struct {
 	Min, Max         uint32   // as Envoy numbers versions; 0: as usual
 	Ciphers          []string
 	ALPN             []string
+	OnDemand         bool // instead of Certificates: what the agent has for the name that the client says
 }
 
 // Socket makes it.
@@ -160,6 +161,11 @@ func (t ServerTLS) Socket() *corev3.TransportSocket {
 	}
 	for _, name := range t.Certificates {
 		ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs = append(ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs, Secret(name))
+	}
+	if t.OnDemand { // with which Envoy resumes no sessions
+		ctx.SessionTimeout, ctx.DisableStatefulSessionResumption = nil, true
+		ctx.SessionTicketKeysType = &tlsv3.DownstreamTlsContext_DisableStatelessSessionResumption{DisableStatelessSessionResumption: true}
+		ctx.CommonTlsContext.CustomTlsCertificateSelector = certificateByName()
 	}
 	if t.Roots != "" {
 		ctx.RequireClientCertificate = wrapperspb.Bool(t.Required)

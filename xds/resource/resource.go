@@ -23,6 +23,8 @@ type Type uint8
 const (
 	// Secret is what a host's rule names of a Secret. Agents take those of their proxy's class and serve them to Envoy.
 	Secret Type = iota
+	// ServerName says which secret an ingress gateway's proxy shows for a host, where it finds that on demand.
+	ServerName
 	// Digest says which rows (VirtualHost) there are, to agents that ask for them by name.
 	Digest
 	Cluster
@@ -47,6 +49,7 @@ const (
 
 var urls = [Count]string{
 	Secret:          "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+	ServerName:      ondemand.ServerNameType,
 	Digest:          digest.Type,
 	Cluster:         "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	OnDemandCluster: ondemand.ClusterType,
@@ -66,7 +69,7 @@ func (t Type) URL() string { return urls[t] }
 
 // Types gives all of them in sending order.
 func Types() []Type {
-	return []Type{Secret, Digest, Cluster, OnDemandCluster, Endpoints, Scope, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
+	return []Type{Secret, ServerName, Digest, Cluster, OnDemandCluster, Endpoints, Scope, Listener, Extension, Route, VirtualHost, Name, Pod, Probe}
 }
 
 // ParseType finds a type by its URL.

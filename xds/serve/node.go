@@ -39,16 +39,17 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 	meta := n.GetMetadata().GetFields()
 	out := translate.Node{
 		ID: n.GetId(), Inline: inline,
-		Namespace: meta[MetaNamespace].GetStringValue(),
-		Account:   meta[MetaAccount].GetStringValue(),
-		Forward:   meta[MetaForward].GetStringValue(),
-		OnDemand:  meta[ondemand.Metadata].GetStringValue() != "",
-		Ends:      meta[wire.EndsMetadata].GetStringValue() != "",
-		Fetch:     meta[ondemand.FetchMetadata].GetStringValue(),
-		Named:     meta[ondemand.NamedMetadata].GetStringValue() != "",
-		OwnTables: meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
-		Labels:    map[string]string{},
-		Sessions:  uint32(meta[netcap.SessionsMetadata].GetNumberValue()),
+		Namespace:    meta[MetaNamespace].GetStringValue(),
+		Account:      meta[MetaAccount].GetStringValue(),
+		Forward:      meta[MetaForward].GetStringValue(),
+		OnDemand:     meta[ondemand.Metadata].GetStringValue() != "",
+		Ends:         meta[wire.EndsMetadata].GetStringValue() != "",
+		Fetch:        meta[ondemand.FetchMetadata].GetStringValue(),
+		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
+		OwnTables:    meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
+		Labels:       map[string]string{},
+		Certificates: meta[ondemand.CertificatesMetadata].GetStringValue() != "",
+		Sessions:     uint32(meta[netcap.SessionsMetadata].GetNumberValue()),
 	}
 	of := NamespaceOf(out.ID)
 	switch {

@@ -40,12 +40,14 @@ type Node struct {
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Named     bool   // it asks for those by name (ondemand.NamedMetadata)
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
-	Sessions  uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
-	Plain     bool   // it came without TLS: it gets no secrets
-	On        string // of the proxy of a node: the node
-	Serves    string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
-	OwnTables bool   // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
-	Host      string // of a pod's: the node that it is on; "" where nobody knows
+	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
+	Certificates bool
+	Sessions     uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
+	Plain        bool   // it came without TLS: it gets no secrets
+	On           string // of the proxy of a node: the node
+	Serves       string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
+	OwnTables    bool   // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
+	Host         string // of a pod's: the node that it is on; "" where nobody knows
 	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
 	Machine *machine.Proxy
 }
@@ -121,6 +123,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 			c.Gateway, c.Port = k.Ref, k.TunnelPort()
 		}
 		if who, is := n.ingress(s); is {
+			who.OnDemand = n.Certificates && !n.Inline
 			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network, Client: c.Client}
 		}
 		return c

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -14,7 +16,7 @@ import (
 var short = [resource.Count]string{
 	resource.Secret: "secrets", resource.Cluster: "clusters", resource.OnDemandCluster: "onDemandClusters", resource.Endpoints: "endpoints",
 	resource.Scope: "scopes", resource.Listener: "listeners", resource.Extension: "extensions", resource.Route: "routes", resource.VirtualHost: "virtualHosts", resource.Name: "names",
-	resource.Digest: "rowDigest",
+	resource.Digest: "rowDigest", resource.ServerName: "serverNames",
 }
 
 // Dump gives the resources of a proxy's views as JSON, by the short name of their type and by their own name.
@@ -43,6 +45,13 @@ func readable(r *resource.Resource) (json.RawMessage, error) {
 	}
 	if r.Type == resource.Digest {
 		return json.Marshal(r.Value())
+	}
+	if r.Type == resource.ServerName { // what is shown for it
+		secret := &wrapperspb.StringValue{}
+		if err := proto.Unmarshal(r.Value(), secret); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", r.Type.URL(), r.Name, err)
+		}
+		return json.Marshal(secret.GetValue())
 	}
 	if r.Type == resource.Name {
 		n, err := name.Unmarshal(r.Value())

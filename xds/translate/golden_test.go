@@ -133,7 +133,7 @@ func render(t *testing.T, c testCase) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, kind := range []string{"secrets", "clusters", "onDemandClusters", "endpoints", "listeners", "routes", "virtualHosts", "names"} {
+	for _, kind := range []string{"secrets", "clusters", "onDemandClusters", "endpoints", "serverNames", "listeners", "routes", "virtualHosts", "names"} {
 		kept := map[string]any{}
 		for name, raw := range dump[kind] {
 			if !c.keeps(name) {

@@ -233,6 +233,8 @@ const (
 	StateRules     = "sallyport.rules"  // what policies said when it was asked about
 	StateClient    = "sallyport.client" // the SPIFFE id of whoever made the connection, for its requests' routes
 
+	StateOpenedFor = "sallyport.opened_for" // the name that a connection was opened for (SNI), where such share a table
+
 	StateQuestion = "sallyport.question"  // "tls" or "tcp", of a question about a connection
 	StateFrom     = "sallyport.from"      // the client's address, without its port
 	StateHost     = "sallyport.host"      // the host that is asked for, in lower case

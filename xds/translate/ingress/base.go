@@ -5,12 +5,14 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
 	"github.com/sallyport/sallyport/xds/translate/part"
@@ -29,7 +31,7 @@ type Inputs struct {
 
 // Resources are everything of an ingress gateway that is not about single names, or hosts of the mesh.
 func (in Inputs) Resources() []*resource.Resource {
-	out := append(farend.SealSecrets(in.Secrets), envoy.SealCluster(envoy.BlackHole()))
+	out := append(append(farend.SealSecrets(in.Secrets), in.serverNames()...), envoy.SealCluster(envoy.BlackHole()))
 	ports := in.ports()
 	tables := map[resolve.IngressTable]bool{}
 	asked := false
@@ -107,8 +109,15 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressTCPFilters(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
 	default:
 		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
+		shared := false
 		for _, s := range p.servers {
-			l.FilterChains = append(l.FilterChains, tlsChains(s, in.Mesh)...)
+			switch {
+			case !s.OnDemand:
+				l.FilterChains = append(l.FilterChains, tlsChains(s, in.Mesh)...)
+			case !shared:
+				shared = true
+				l.FilterChains = append(l.FilterChains, onDemandChain(s, in.Mesh))
+			}
 		}
 		envoy.WithFirstByteTimeout(l)
 		// what names nobody's host, or is no TLS, ends here, and is told
@@ -168,6 +177,32 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 	default:
 		return envoy.FilterChain(name, match, asks()...)
 	}
+}
+
+// onDemandChain takes the TLS of all names that no other chain takes: the certificate for one is found when a client says it, or the connection is
+// closed. It is the same whichever of its servers it is made from.
+func onDemandChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
+	c := envoy.FilterChain(tableName(s.Table)+"/on-demand", envoy.MatchTLS(), envoy.NoteServerName(), envoy.IngressHCM(tableName(s.Table), m))
+	c.TransportSocket = envoy.ServerTLS{OnDemand: true, ALPN: []string{"h2", envoy.HTTP11}}.Socket()
+	return envoy.WithHandshakeTimeout(c)
+}
+
+// serverNames say which secret is shown for each host of the servers that share a chain.
+func (in Inputs) serverNames() (out []*resource.Resource) {
+	for _, s := range in.Servers {
+		if !s.OnDemand {
+			continue
+		}
+		secret := ""
+		if s.Closed == "" {
+			secret = farend.PairName(s.Given[0].Ref)
+		}
+		for _, host := range s.Hosts {
+			name := ondemand.ServerName(host)
+			out = append(out, envoy.Seal(resource.ServerName, name, wrapperspb.String(secret)))
+		}
+	}
+	return out
 }
 
 func endTLS(s resolve.IngressServer, alpn ...string) *corev3.TransportSocket {

@@ -47,11 +47,14 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 		vh.RequireTls = routev3.VirtualHost_ALL
 	}
 	if r.Elsewhere {
-		vh.Routes = []*routev3.Route{envoy.Refuse(wire.MisdirectedRoute, envoy.MatchAnyRequest(), 421, misdirected, nil)}
+		vh.Routes = []*routev3.Route{misdirect()}
 	}
 	routes := r.Routes()
 	for i := range routes {
 		vh.Routes = append(vh.Routes, rows(r, &routes[i])...)
+	}
+	if r.Own && len(routes) > 0 {
+		vh.Routes = ofOwnConnections(n.Name, append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest())))
 	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
@@ -85,6 +88,18 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 
 // misdirected is what a client reads that asks over a connection which it opened for another name (RFC 9110 section 15.5.20).
 const misdirected = "sallyport: %REQ(:AUTHORITY)% asks for a connection of its own\n"
+
+// ofOwnConnections keeps routes to connections that were opened for a name, and has others refused.
+func ofOwnConnections(name string, routes []*routev3.Route) []*routev3.Route {
+	for _, r := range routes {
+		envoy.OpenedFor(name, r)
+	}
+	return append(routes, misdirect())
+}
+
+func misdirect() *routev3.Route {
+	return envoy.Refuse(wire.MisdirectedRoute, envoy.MatchAnyRequest(), 421, misdirected, nil)
+}
 
 // rows renders one of the name's routes.
 func rows(row *resolve.IngressRow, r *resolve.Route) []*routev3.Route {

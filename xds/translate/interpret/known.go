@@ -34,7 +34,7 @@ var knownListeners = map[string]fields{
 	"envoy.extensions.filters.listener.original_dst.v3.OriginalDst":       set("", ""),
 	"envoy.extensions.filters.listener.set_filter_state.v3.Config":        set("on_accept", ""),
 	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", ""),
-	"envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext":      set("common_tls_context require_client_certificate", "session_timeout"),
+	"envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext":      set("common_tls_context require_client_certificate", "session_timeout disable_stateful_session_resumption disable_stateless_session_resumption"),
 }
 
 var knownNetwork = map[string]fields{
@@ -163,6 +163,7 @@ var knownClusters = map[string]fields{
 	"envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer":                                      set("", ""),
 	"envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext":                                    set("common_tls_context sni", "max_session_keys"),
 	"envoy.extensions.transport_sockets.tls.cert_selectors.on_demand_secret.v3.Config":                set("certificate_mapper", "config_source"),
+	"envoy.extensions.transport_sockets.tls.cert_mappers.sni.v3.SNI":                                  set("", "default_value"),
 	"envoy.extensions.transport_sockets.tls.cert_mappers.filter_state_override.v3.Config":             set("default_value", ""),
 	"envoy.extensions.transport_sockets.tls.v3.CommonTlsContext":                                      set("alpn_protocols tls_certificate_sds_secret_configs custom_tls_certificate_selector combined_validation_context validation_context", "tls_params tls_certificates"),
 	"envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CombinedCertificateValidationContext": set("default_validation_context", "validation_context_sds_secret_config"),
