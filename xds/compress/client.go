@@ -46,7 +46,7 @@ type codec struct {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	var first [headSize]byte
+	var first [HeadSize]byte
 	n := 0
 	for i := 0; i < len(data) && n < len(first); i++ {
 		n += copy(first[n:], data[i].ReadOnlyData())

@@ -40,20 +40,43 @@ func newCompressor() *compressor {
 // A message that is compressed begins with a skippable frame, which says how large it will be: whoever reads it makes room once.
 const (
 	skippable = 0x184d2a50
-	headSize  = 12 // bytes
+	// HeadSize is how many bytes Head has.
+	HeadSize = 12
 )
 
 // Head is what a compressed message begins with that has so many bytes when it is decompressed.
-func Head(size int) []byte {
-	head := binary.LittleEndian.AppendUint32(make([]byte, 0, headSize), skippable)
-	head = binary.LittleEndian.AppendUint32(head, headSize-8)
-	return binary.LittleEndian.AppendUint32(head, uint32(size))
+func Head(size int) []byte { return AppendHead(make([]byte, 0, HeadSize), size) }
+
+// AppendHead adds it to what there is.
+func AppendHead(to []byte, size int) []byte {
+	to = binary.LittleEndian.AppendUint32(to, skippable)
+	to = binary.LittleEndian.AppendUint32(to, HeadSize-8)
+	return binary.LittleEndian.AppendUint32(to, uint32(size))
+}
+
+const (
+	// RawSize is how many bytes AppendRaw adds.
+	RawSize = 9
+	// MaxRaw is of how many bytes it may tell at most.
+	MaxRaw = 255
+)
+
+// AppendRaw begins a frame of so many bytes that are not compressed and follow as they are: for what is too short to become any shorter.
+func AppendRaw(to []byte, size int) []byte {
+	const (
+		magic   = 0xfd2fb528
+		segment = 1 << 5 // one that is kept whole, and its size is said in a byte (RFC 8878, section 3.1.1.1)
+		last    = 1      // block, and a raw one (section 3.1.1.2)
+	)
+	to = append(binary.LittleEndian.AppendUint32(to, magic), segment, byte(size))
+	block := size<<3 | last
+	return append(to, byte(block), byte(block>>8), byte(block>>16))
 }
 
 // headed reads it. No message that is not compressed begins so, of a service that is sent compressed ones: its first byte would be field 10 as a
 // number.
 func headed(message []byte) (size int, ok bool) {
-	if len(message) < headSize || binary.LittleEndian.Uint32(message) != skippable || binary.LittleEndian.Uint32(message[4:]) != headSize-8 {
+	if len(message) < HeadSize || binary.LittleEndian.Uint32(message) != skippable || binary.LittleEndian.Uint32(message[4:]) != HeadSize-8 {
 		return 0, false
 	}
 	return int(binary.LittleEndian.Uint32(message[8:])), true

@@ -12,6 +12,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+	gcpstream "github.com/envoyproxy/go-control-plane/pkg/server/stream/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -275,32 +276,61 @@ func (c *Cache) leave(node *core.Node) {
 	}
 }
 
-// CreateDeltaWatch answers a delta request now, or leaves it open until there is something to say.
-func (c *Cache) CreateDeltaWatch(req *discovery.DeltaDiscoveryRequest, sub cache.Subscription, out chan cache.DeltaResponse) (func(), error) {
-	return c.watch(req.GetNode(), req.GetTypeUrl(), &watch{request: req, sub: sub, out: out})
+// hear takes a request on a delta stream, which is answered now, or left open until there is something to say.
+func (c *Cache) hear(st *stream, t resource.Type, req *discovery.DeltaDiscoveryRequest) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams[st.node] != st {
+		return fmt.Errorf("xds: the stream of %q ended", st.node.GetId())
+	}
+	w := st.asks[t]
+	if w == nil {
+		sub := gcpstream.NewDeltaSubscription(req.GetResourceNamesSubscribe(), req.GetResourceNamesUnsubscribe(), req.GetInitialResourceVersions(), true)
+		w = &watch{sub: &sub, delta: &sub}
+		st.asks[t] = w
+	} else {
+		w.delta.UpdateResourceSubscriptions(req.GetResourceNamesSubscribe(), req.GetResourceNamesUnsubscribe())
+	}
+	w.subscribes, w.said, w.waits = req.GetResourceNamesSubscribe(), req.GetInitialResourceVersions(), false
+	return c.watch(st, t, w)
 }
 
-// CreateWatch does the same for state-of-the-world requests.
+// CreateDeltaWatch is never called: delta streams are not go-control-plane's (serveDelta).
+func (c *Cache) CreateDeltaWatch(*discovery.DeltaDiscoveryRequest, cache.Subscription, chan cache.DeltaResponse) (func(), error) {
+	return nil, errors.New("xds: delta streams are served by themselves")
+}
+
+// CreateWatch does as hear does for state-of-the-world requests.
 func (c *Cache) CreateWatch(req *discovery.DiscoveryRequest, sub cache.Subscription, out chan cache.Response) (func(), error) {
-	return c.watch(req.GetNode(), req.GetTypeUrl(), &watch{sotw: req, sub: sub, sotwOut: out})
-}
-
-func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
-	t, ok := resource.ParseType(url)
+	t, ok := resource.ParseType(req.GetTypeUrl())
 	if !ok {
 		return func() {}, nil // a type that is not served here: never an answer, as for an empty set that stays empty
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st := c.streams[node]
+	st, w := c.streams[req.GetNode()], &watch{sotw: req, sub: sub, sotwOut: out}
 	if st == nil {
-		return nil, fmt.Errorf("xds: the stream of %q ended", node.GetId())
+		return nil, fmt.Errorf("xds: the stream of %q ended", req.GetNode().GetId())
 	}
-	if st.lost {
-		return nil, status.Errorf(codes.Unavailable, "xds: %q left %d pushes unanswered; connect again", node.GetId(), patience)
-	}
-	if w.sotw.GetErrorDetail() != nil {
+	if req.GetErrorDetail() != nil {
 		w.refused = st.stats.version(t)
+	}
+	if err := c.watch(st, t, w); err != nil {
+		return nil, err
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if st.watches[t] == w {
+			st.watches[t] = nil
+		}
+	}, nil
+}
+
+// watch answers a question, or leaves it open. c.mu is held.
+func (c *Cache) watch(st *stream, t resource.Type, w *watch) error {
+	if st.lost {
+		return status.Errorf(codes.Unavailable, "xds: %q left %d pushes unanswered; connect again", st.node.GetId(), patience)
 	}
 	st.watches[t] = w
 	st.answer(t, true)
@@ -310,13 +340,7 @@ func (c *Cache) watch(node *core.Node, url string, w *watch) (func(), error) {
 	st.askNow(t)
 	c.heardFrom(st)
 	c.unpackLater(st.of(t), t)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if st.watches[t] == w {
-			st.watches[t] = nil
-		}
-	}, nil
+	return nil
 }
 
 // Fetch is the polling form of xDS, which is not offered.

@@ -108,15 +108,16 @@ func (s *stream) takeBackNames() {
 	if w == nil || w.sotw != nil || !w.sub.IsWildcard() || has.view == nil || s.class.has(has, resource.Name) {
 		return
 	}
-	resp := &deltaResponse{request: w.request, out: s.out, versions: map[string]string{}}
+	var gone []string
 	for _, name := range s.class.difference(has, resource.Name).gone {
 		if _, had := has.view.Get(resource.Name, name); had && !s.takenBack[name] {
-			resp.removed = append(resp.removed, name)
+			gone = append(gone, name)
 		}
 	}
-	if resp.empty() {
+	if len(gone) == 0 {
 		return
 	}
+	resp := &deltaResponse{t: resource.Name, removed: gone, versions: w.nothingKnown()}
 	if s.takenBack == nil {
 		s.takenBack = map[string]bool{}
 	}

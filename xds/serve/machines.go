@@ -31,7 +31,7 @@ func (s *Server) Follow(m Machines) {
 }
 
 // healthTold takes such a request, and says whether it was one.
-func (s *callbacks) healthTold(st *stream, url string, detail *rpcstatus.Status) bool {
+func (s *Server) healthTold(st *stream, url string, detail *rpcstatus.Status) bool {
 	if url != health.Type {
 		return false
 	}
@@ -41,7 +41,7 @@ func (s *callbacks) healthTold(st *stream, url string, detail *rpcstatus.Status)
 	return true
 }
 
-func (s *callbacks) machineCame(st *stream) {
+func (s *Server) machineCame(st *stream) {
 	if m := st.proxy.Machine; m != nil && s.machines != nil {
 		s.machines.Came(*m)
 	}
@@ -76,7 +76,7 @@ func (c *Cache) relabelMachines(groups []config.Key) {
 	}
 }
 
-func (s *callbacks) machineWent(st *stream) {
+func (s *Server) machineWent(st *stream) {
 	if m := st.proxy.Machine; m != nil && s.machines != nil {
 		s.machines.Went(*m)
 	}

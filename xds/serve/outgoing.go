@@ -12,71 +12,43 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/sallyport/sallyport/xds/compress"
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
-// body is the resources of an answer as they go over the wire: fields of the message that the envelope is the rest of.
-type body interface {
-	bytes() int // all of it
-	appendTo(mem.BufferSlice) mem.BufferSlice
-	frames(compress.Form) mem.BufferSlice // compressed; nil where that is not worth it
-}
-
-// outgoing is what goes by the side of a stream: go-control-plane hands on the envelopes that it got, and the resources
+// outgoing is what goes by the side of a state-of-the-world stream: go-control-plane hands on the envelopes that it got, and the resources
 // belong to the one that is sent next.
 type outgoing struct {
 	ctx     context.Context
-	form    compress.Form // in which the client reads compressed answers
-	next    body          // nil for none
-	written func()        // called when all of it was written to the connection; nil for nothing
+	next    *listing // nil for none
+	written func()   // called when all of it was written to the connection; nil for nothing
 }
 
 type outgoingKey struct{}
 
 func newOutgoing(ctx context.Context) *outgoing {
-	o := &outgoing{form: compress.Wanted(ctx)}
+	o := &outgoing{}
 	o.ctx = context.WithValue(ctx, outgoingKey{}, o)
 	return o
 }
 
 // message joins an envelope and what belongs to it.
 func (o *outgoing) message(envelope proto.Message) *sealedResponse {
-	r := &sealedResponse{envelope, o.next, o.form, o.written}
+	r := &sealedResponse{envelope, o.next, o.written}
 	o.next, o.written = nil, nil
 	return r
 }
 
 // nextBytes is the size of what goes with the next envelope.
 func (o *outgoing) nextBytes() int {
-	switch {
-	case o.next == nil:
+	if o.next == nil {
 		return 0
-	case o.form != compress.None:
-		if frames := o.next.frames(o.form); frames != nil {
-			return frames.Len()
-		}
 	}
-	return o.next.bytes()
+	return o.next.size
 }
 
-type (
-	deltaStream = grpc.BidiStreamingServer[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
-	wholeStream = grpc.BidiStreamingServer[discovery.DiscoveryRequest, discovery.DiscoveryResponse]
-)
+type wholeStream = grpc.BidiStreamingServer[discovery.DiscoveryRequest, discovery.DiscoveryResponse]
 
-// deltaOut and wholeOut are streams with an outgoing, to which their contexts lead callbacks.
-type deltaOut struct {
-	deltaStream
-	*outgoing
-}
-
-func (s deltaOut) Context() context.Context { return s.ctx }
-
-// Send sends the envelope and what belongs to it.
-func (s deltaOut) Send(envelope *discovery.DeltaDiscoveryResponse) error {
-	return s.SendMsg(s.message(envelope))
-}
-
+// wholeOut is a stream with an outgoing, to which its context leads callbacks.
 type wholeOut struct {
 	wholeStream
 	*outgoing
@@ -89,27 +61,34 @@ func (s wholeOut) Send(envelope *discovery.DiscoveryResponse) error {
 	return s.SendMsg(s.message(envelope))
 }
 
-func viaDelta(s deltaStream) deltaOut { return deltaOut{s, newOutgoing(s.Context())} }
 func viaWhole(s wholeStream) wholeOut { return wholeOut{s, newOutgoing(s.Context())} }
 
 // sealedResponse is a response whose resources are encoded already.
 type sealedResponse struct {
 	envelope proto.Message
-	body     body
-	form     compress.Form
+	body     *listing
 	written  func()
 }
 
-// services are go-control-plane's, on outgoing streams.
-type services struct{ gcpserver.Server }
-
-func (s services) DeltaAggregatedResources(st deltaStream) error {
-	return s.Server.DeltaAggregatedResources(viaDelta(st))
+// services are delta streams of our own, and go-control-plane's of the state of the world.
+type services struct {
+	gcpserver.Server
+	own *Server
 }
-func (s services) DeltaClusters(st deltaStream) error  { return s.Server.DeltaClusters(viaDelta(st)) }
-func (s services) DeltaEndpoints(st deltaStream) error { return s.Server.DeltaEndpoints(viaDelta(st)) }
-func (s services) DeltaListeners(st deltaStream) error { return s.Server.DeltaListeners(viaDelta(st)) }
-func (s services) DeltaRoutes(st deltaStream) error    { return s.Server.DeltaRoutes(viaDelta(st)) }
+
+func (s services) DeltaAggregatedResources(st deltaStream) error { return s.own.serveDelta(st, "") }
+func (s services) DeltaClusters(st deltaStream) error {
+	return s.own.serveDelta(st, resource.Cluster.URL())
+}
+func (s services) DeltaEndpoints(st deltaStream) error {
+	return s.own.serveDelta(st, resource.Endpoints.URL())
+}
+func (s services) DeltaListeners(st deltaStream) error {
+	return s.own.serveDelta(st, resource.Listener.URL())
+}
+func (s services) DeltaRoutes(st deltaStream) error {
+	return s.own.serveDelta(st, resource.Route.URL())
+}
 
 func (s services) StreamAggregatedResources(st wholeStream) error {
 	return s.Server.StreamAggregatedResources(viaWhole(st))
@@ -130,6 +109,9 @@ func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 type codec struct{ encoding.CodecV2 }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if r, ok := v.(*deltaResponse); ok {
+		return r.message(), nil
+	}
 	r, ok := v.(*sealedResponse)
 	if !ok {
 		return c.CodecV2.Marshal(v)
@@ -138,27 +120,21 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.body == nil {
-		return mem.BufferSlice{r.last(envelope)}, nil
+	var out mem.BufferSlice
+	if r.body != nil {
+		out = r.body.appendTo(out)
 	}
-	if r.form != compress.None {
-		if frames := r.body.frames(r.form); frames != nil {
-			head := compress.Head(r.body.bytes() + len(envelope))
-			frames = slices.Insert(frames, 0, mem.Buffer(mem.SliceBuffer(head)))
-			return append(frames, r.last(compress.Frame(slices.Values([][]byte{envelope})))), nil
-		}
+	if r.written != nil {
+		return append(out, noticed(envelope, r.written)), nil
 	}
-	return append(r.body.appendTo(nil), r.last(envelope)), nil
+	return append(out, mem.SliceBuffer(envelope)), nil
 }
 
-// last makes the buffer that is written last. gRPC lets go of it when it was.
-func (r *sealedResponse) last(envelope []byte) mem.Buffer {
-	if r.written == nil {
-		return mem.SliceBuffer(envelope)
-	}
+// noticed is a buffer that is written last, of which is told when it was: gRPC lets go of it then.
+func noticed(last []byte, written func()) mem.Buffer {
 	// Smaller buffers are not given back to a pool.
-	envelope = slices.Grow(envelope, 4096)
-	return mem.NewBuffer(&envelope, notice(r.written))
+	last = slices.Grow(last, 4096)
+	return mem.NewBuffer(&last, notice(written))
 }
 
 // notice is a pool without buffers that calls a function when it is given one back.

@@ -30,8 +30,8 @@ type payload struct {
 type run struct {
 	resources []*resource.Resource
 	size      int
-	whole     func() []byte // the frame
-	bare      func() []byte // without versions
+	whole     func() mem.Buffer // the frame
+	bare      func() mem.Buffer // without versions
 }
 
 // runSize is about how many bytes a run has: enough to compress well, and few enough that most of what a class has, which is
@@ -39,16 +39,16 @@ type run struct {
 var runSize = 64 << 10
 
 func newRun(resources []*resource.Resource, size int) *run {
-	return &run{resources, size, sync.OnceValue(func() []byte {
-		return compress.Frame(func(yield func([]byte) bool) {
+	return &run{resources, size, sync.OnceValue(func() mem.Buffer {
+		return frame(func(yield func([]byte) bool) {
 			for _, r := range resources {
 				if !yield(r.Wire()) {
 					return
 				}
 			}
 		})
-	}), sync.OnceValue(func() []byte {
-		return compress.Frame(func(yield func([]byte) bool) {
+	}), sync.OnceValue(func() mem.Buffer {
+		return frame(func(yield func([]byte) bool) {
 			for _, r := range resources {
 				if head, rest := r.Unversioned(); !yield(head) || !yield(rest) {
 					return
@@ -58,7 +58,13 @@ func newRun(resources []*resource.Resource, size int) *run {
 	})}
 }
 
-func (r *run) frame(form compress.Form) []byte {
+// frame compresses parts together; by pointer, so that nothing is allocated when it is sent.
+func frame(parts iter.Seq[[]byte]) mem.Buffer {
+	f := mem.SliceBuffer(compress.Frame(parts))
+	return &f
+}
+
+func (r *run) frame(form compress.Form) mem.Buffer {
 	if form == compress.Bare {
 		return r.bare()
 	}
@@ -151,8 +157,6 @@ func (p *payload) all() iter.Seq[*resource.Resource] {
 	}
 }
 
-func (p *payload) bytes() int { return p.size }
-
 func (p *payload) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, p.count+1)
 	for r := range p.all() {
@@ -161,18 +165,19 @@ func (p *payload) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	return out
 }
 
-// worthCompressing is from how many bytes on frames are smaller than what they hold.
-const worthCompressing = 192
+// smallest is from how many bytes on frames are smaller than what they hold.
+const smallest = 192
 
-// frames are the bytes as they go to who reads compressed answers; nil where they go as they are. Keys are not compressed: how well they do
-// together with what others wrote would tell of them.
-func (p *payload) frames(form compress.Form) mem.BufferSlice {
-	if p.size < worthCompressing || p.runs[0].resources[0].Type == resource.Secret {
-		return nil
-	}
-	var out mem.BufferSlice
+// worthCompressing says whether its bytes go compressed to who reads that. Keys do not: how well they compress together with what others wrote would
+// tell of them.
+func (p *payload) worthCompressing() bool {
+	return p.size >= smallest && p.runs[0].resources[0].Type != resource.Secret
+}
+
+// appendFrames adds the bytes as they go to who reads compressed answers.
+func (p *payload) appendFrames(out mem.BufferSlice, form compress.Form) mem.BufferSlice {
 	for _, r := range p.runs {
-		out = append(out, mem.SliceBuffer(r.frame(form)))
+		out = append(out, r.frame(form))
 	}
 	return out
 }

@@ -50,9 +50,7 @@ func (p *progress) about(nonce string) (sending, bool) {
 	}
 	s := p.open[i]
 	p.unheard -= i + 1
-	if p.open = slices.Clone(p.open[i+1:]); len(p.open) == 0 {
-		p.open = nil
-	}
+	p.open = slices.Delete(p.open, 0, i+1)
 	return s, true
 }
 

@@ -116,7 +116,7 @@ func (w *watch) echoes(t resource.Type) (names []string) {
 	if t != resource.VirtualHost || w.waits {
 		return nil
 	}
-	for _, name := range w.request.GetResourceNamesSubscribe() {
+	for _, name := range w.subscribes {
 		if strings.HasPrefix(name, ondemand.Echo) {
 			names = append(names, name)
 		}

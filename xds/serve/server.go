@@ -38,28 +38,25 @@ type Server struct {
 	large     semaphore
 	machines  Machines // nil where nobody follows them
 
-	mu      sync.Mutex
-	streams map[streamKey]*stream
-	open    map[streamKey]context.Context // streams that have not said who they are
-}
+	ended <-chan struct{} // streams end with it
 
-// streamKey tells delta streams from others: go-control-plane counts them apart.
-type streamKey struct {
-	delta bool
-	id    int64
+	mu      sync.Mutex
+	streams map[int64]*stream         // of the state of the world, by go-control-plane's numbers
+	open    map[int64]context.Context // those that have not said who they are
 }
 
 // NewServer makes a server of the cache. Several may share one (one for each port, with its own Authorize).
 func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Server {
 	return &Server{
 		cache: c, log: log, authorize: authorize, metrics: m, large: make(semaphore, atOnce),
-		streams: map[streamKey]*stream{}, open: map[streamKey]context.Context{},
+		streams: map[int64]*stream{}, open: map[int64]context.Context{},
 	}
 }
 
 // Register offers the services on a gRPC server that uses Codec. Streams end with ctx.
 func (s *Server) Register(ctx context.Context, g *grpc.Server) {
-	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s), sotw.WithOrderedADS())}
+	s.ended = ctx.Done()
+	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s), sotw.WithOrderedADS()), s}
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
 	clusterservice.RegisterClusterDiscoveryServiceServer(g, x)
 	endpointservice.RegisterEndpointDiscoveryServiceServer(g, x)
@@ -67,57 +64,28 @@ func (s *Server) Register(ctx context.Context, g *grpc.Server) {
 	routeservice.RegisterRouteDiscoveryServiceServer(g, x)
 }
 
-// callbacks are what go-control-plane tells about its streams.
-type callbacks Server
-
-func (s *callbacks) opened(ctx context.Context, key streamKey) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open[key] = ctx
-	return nil
-}
-
-// asked makes sure that the stream is known, and gives the node that identifies it to the cache: requests after
-// the first one need not carry it, and may carry another copy. It is called for one request of a stream at a time.
-func (s *callbacks) asked(key streamKey, node *core.Node) (*stream, error) {
-	s.mu.Lock()
-	st, ctx := s.streams[key], s.open[key]
-	s.mu.Unlock()
-	if st != nil {
-		return st, nil
-	}
+// introduced lets a stream in whose first request carries the node.
+func (s *Server) introduced(ctx context.Context, node *core.Node, delta bool) (*stream, error) {
 	if node == nil {
 		return nil, status.Error(codes.InvalidArgument, "xds: the first request must carry the node")
 	}
-	proxy, err := parseNode(node, !key.delta)
+	proxy, err := parseNode(node, !delta)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "xds: "+err.Error())
 	}
-	st = &stream{id: key.id, done: ctx.Done()}
-	st.out, _ = ctx.Value(outgoingKey{}).(*outgoing)
+	st := &stream{done: ctx.Done()}
 	if err := s.cache.join(st, func() (translate.Node, error) { return s.authorize(ctx, proxy) }); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err
 	}
-	s.mu.Lock()
-	s.streams[key] = st
-	s.mu.Unlock()
 	s.machineCame(st)
 	s.metrics.connected.Inc()
-	s.log.Info("a proxy connected", "node", st.node.GetId(), "delta", key.delta)
+	s.log.Info("a proxy connected", "node", st.node.GetId(), "delta", delta)
 	return st, nil
 }
 
-func (s *callbacks) closed(key streamKey) {
-	s.mu.Lock()
-	st := s.streams[key]
-	delete(s.open, key)
-	delete(s.streams, key)
-	s.mu.Unlock()
-	if st == nil {
-		return
-	}
-	st.endTurn()
+// gone forgets a stream that has ended.
+func (s *Server) gone(st *stream) {
 	s.cache.leave(st.node)
 	s.machineWent(st)
 	s.metrics.connected.Dec()
@@ -125,31 +93,21 @@ func (s *callbacks) closed(key streamKey) {
 }
 
 // refused tells of a refusal. A refused version is not sent again; the proxy keeps its last good one.
-func (s *callbacks) refused(st *stream, url, problem string) {
+func (s *Server) refused(st *stream, url, problem string) {
 	if problem != "" {
 		s.metrics.refused.WithLabelValues(url).Inc()
 		s.log.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
 	}
 }
 
-func (s *callbacks) OnDeltaStreamOpen(ctx context.Context, id int64, _ string) error {
-	return s.opened(ctx, streamKey{true, id})
-}
-
-func (s *callbacks) OnDeltaStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{true, id}) }
-
-func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscoveryRequest) error {
-	st, err := s.asked(streamKey{true, id}, req.GetNode())
-	if err != nil {
-		return err
-	}
-	req.Node = st.node
+// heardDelta takes a request on a delta stream.
+func (s *Server) heardDelta(st *stream, req *discovery.DeltaDiscoveryRequest) error {
 	if s.healthTold(st, req.GetTypeUrl(), req.GetErrorDetail()) {
 		return nil
 	}
 	t, ok := resource.ParseType(req.GetTypeUrl())
 	if !ok {
-		return nil
+		return nil // a type that is not served here: never an answer, as for an empty set that stays empty
 	}
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); nonce != "" {
 		st.stats.heard(t, nonce, problem)
@@ -157,7 +115,7 @@ func (s *callbacks) OnStreamDeltaRequest(id int64, req *discovery.DeltaDiscovery
 	}
 	st.stats.dropped(t, req.GetResourceNamesUnsubscribe())
 	st.pace.wait(req, t, st.done)
-	return nil
+	return s.cache.hear(st, t, req)
 }
 
 // problem is why a client refuses a response; "" when it does not.
@@ -176,47 +134,76 @@ func problem(detail *rpcstatus.Status) string {
 // the proxy of a pod may say what its owner likes.
 const maxProblem = 4 << 10
 
-func (s *callbacks) OnStreamDeltaResponse(id int64, _ *discovery.DeltaDiscoveryRequest, resp *discovery.DeltaDiscoveryResponse) {
-	if st, t := s.responding(streamKey{true, id}, resp.GetTypeUrl()); st != nil {
-		content, _ := st.out.next.(*payload)
-		st.stats.responded(t, resp.GetNonce(), content, resp.GetRemovedResources())
+// callbacks are what go-control-plane tells about its streams, which are those of the state of the world.
+type callbacks Server
+
+func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[id] = ctx
+	return nil
+}
+
+func (s *callbacks) OnStreamClosed(id int64, _ *core.Node) {
+	s.mu.Lock()
+	st := s.streams[id]
+	delete(s.open, id)
+	delete(s.streams, id)
+	s.mu.Unlock()
+	if st != nil {
+		st.endTurn()
+		(*Server)(s).gone(st)
 	}
 }
 
-func (s *callbacks) OnStreamOpen(ctx context.Context, id int64, _ string) error {
-	return s.opened(ctx, streamKey{false, id})
+// asked makes sure that the stream is known, and gives the node that identifies it to the cache: requests after
+// the first one need not carry it, and may carry another copy. It is called for one request of a stream at a time.
+func (s *callbacks) asked(id int64, node *core.Node) (*stream, error) {
+	s.mu.Lock()
+	st, ctx := s.streams[id], s.open[id]
+	s.mu.Unlock()
+	if st != nil {
+		return st, nil
+	}
+	st, err := (*Server)(s).introduced(ctx, node, false)
+	if err != nil {
+		return nil, err
+	}
+	st.out, _ = ctx.Value(outgoingKey{}).(*outgoing)
+	s.mu.Lock()
+	s.streams[id] = st
+	s.mu.Unlock()
+	return st, nil
 }
 
-func (s *callbacks) OnStreamClosed(id int64, _ *core.Node) { s.closed(streamKey{false, id}) }
-
 func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) error {
-	st, err := s.asked(streamKey{false, id}, req.GetNode())
+	st, err := s.asked(id, req.GetNode())
 	if err != nil {
 		return err
 	}
 	req.Node = st.node
-	if s.healthTold(st, req.GetTypeUrl(), req.GetErrorDetail()) {
+	if (*Server)(s).healthTold(st, req.GetTypeUrl(), req.GetErrorDetail()) {
 		return nil
 	}
 	t, ok := resource.ParseType(req.GetTypeUrl())
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
 		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)
-		s.refused(st, req.GetTypeUrl(), problem)
+		(*Server)(s).refused(st, req.GetTypeUrl(), problem)
 	}
 	return nil
 }
 
 func (s *callbacks) OnStreamResponse(_ context.Context, id int64, _ *discovery.DiscoveryRequest, resp *discovery.DiscoveryResponse) {
-	if st, t := s.responding(streamKey{false, id}, resp.GetTypeUrl()); st != nil {
+	if st, t := s.responding(id, resp.GetTypeUrl()); st != nil {
 		st.stats.respondedWhole(t, resp.GetNonce(), resp.GetVersionInfo())
 	}
 }
 
 // responding is called before an answer is sent. It may block: that delays this stream only. It gives the stream, nil
 // when nothing is kept of it.
-func (s *callbacks) responding(key streamKey, url string) (*stream, resource.Type) {
+func (s *callbacks) responding(id int64, url string) (*stream, resource.Type) {
 	s.mu.Lock()
-	st := s.streams[key]
+	st := s.streams[id]
 	s.mu.Unlock()
 	t, ok := resource.ParseType(url)
 	if !ok || st == nil {
@@ -231,6 +218,15 @@ func (s *callbacks) responding(key streamKey, url string) (*stream, resource.Typ
 	return st, t
 }
 
+// The rest of what go-control-plane may tell of does not come.
+
+func (s *callbacks) OnDeltaStreamOpen(context.Context, int64, string) error { return nil }
+func (s *callbacks) OnDeltaStreamClosed(int64, *core.Node)                  {}
+func (s *callbacks) OnStreamDeltaRequest(int64, *discovery.DeltaDiscoveryRequest) error {
+	return nil
+}
+func (s *callbacks) OnStreamDeltaResponse(int64, *discovery.DeltaDiscoveryRequest, *discovery.DeltaDiscoveryResponse) {
+}
 func (s *callbacks) OnFetchRequest(context.Context, *discovery.DiscoveryRequest) error { return nil }
 func (s *callbacks) OnFetchResponse(*discovery.DiscoveryRequest, *discovery.DiscoveryResponse) {
 }

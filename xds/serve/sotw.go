@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sallyport/sallyport/xds/compress"
 	"github.com/sallyport/sallyport/xds/resource"
 
 	"github.com/cespare/xxhash/v2"
@@ -37,11 +36,6 @@ func wholeField(wire []byte) mem.SliceBuffer {
 	_, _, n := protowire.ConsumeField(resource)
 	return resource[:n:n]
 }
-
-func (i *listing) bytes() int { return i.size }
-
-// frames gives nothing: agents do not ask for the state of the world.
-func (i *listing) frames(compress.Form) mem.BufferSlice { return nil }
 
 func (i *listing) appendTo(out mem.BufferSlice) mem.BufferSlice {
 	out = slices.Grow(out, len(i.fields)+1)

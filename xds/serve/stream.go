@@ -9,6 +9,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+	gcpstream "github.com/envoyproxy/go-control-plane/pkg/server/stream/v3"
 
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -22,13 +23,13 @@ const absent = "-"
 
 // stream is one connected proxy.
 type stream struct {
-	id      int64
 	node    *core.Node // the pointer identifies the stream to the cache
 	proxy   translate.Node
 	class   *class
-	policed *class // of resource.Extension
-	pods    *class // of resource.Pod and Probe
-	watches [typeCount]*watch
+	policed *class            // of resource.Extension
+	pods    *class            // of resource.Pod and Probe
+	watches [typeCount]*watch // what it asks and was not answered yet
+	asks    [typeCount]*watch // of a delta stream: what it asked last, answered or not
 	sent    [typeCount]position
 	at      [typeCount]uint64 // pushes when sent was set
 	byName  [typeCount]bool   // it takes what it names, not everything
@@ -50,9 +51,11 @@ type stream struct {
 	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
-	// What follows is of the stream's own goroutine.
+	deliver func(*deltaResponse) // has it sent, on a delta stream; it does not wait
+
+	// What follows is of the stream's own goroutines, one at a time.
 	done <-chan struct{} // closed when the connection ends
-	out  *outgoing       // what goes by its side
+	out  *outgoing       // what goes by its side; nil on a delta stream
 	turn func()          // ends the turn for a large answer; nil without one
 	pace pace            // of what it asks for by name
 }
@@ -66,10 +69,11 @@ func (s *stream) endTurn() {
 
 // watch is a question that the stream left open: one answer may be given to it.
 type watch struct {
-	request *discovery.DeltaDiscoveryRequest
-	sub     cache.Subscription
-	out     chan cache.DeltaResponse
-	waits   bool // it was looked at, and there was nothing to say
+	subscribes []string                // by this request
+	said       map[string]string       // what the client says that it has, by name; with its first request
+	delta      *gcpstream.Subscription // sub, of a delta stream
+	sub        cache.Subscription
+	waits      bool // it was looked at, and there was nothing to say
 
 	sotw    *discovery.DiscoveryRequest
 	sotwOut chan cache.Response
@@ -84,12 +88,20 @@ func (w *watch) asked() map[string]bool {
 	if w.waits {
 		return names // they were answered
 	}
-	for _, name := range w.request.GetResourceNamesSubscribe() {
-		if _, has := w.request.GetInitialResourceVersions()[name]; !has && name != "*" {
+	for _, name := range w.subscribes {
+		if _, has := w.said[name]; !has && name != "*" {
 			names[name] = true
 		}
 	}
 	return names
+}
+
+// nothingKnown is what a client that takes everything is remembered to have by name after an answer.
+func (w *watch) nothingKnown() map[string]string {
+	if known := w.sub.ReturnedResources(); len(known) == 0 {
+		return known
+	}
+	return map[string]string{}
 }
 
 // breakLast are the types whose removals come after everything else: clusters and endpoints that routes and
@@ -156,7 +168,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 	if t == resource.Name && s.holdsNames(w) || t == resource.VirtualHost && s.holdsRows() {
 		return
 	}
-	resp := &deltaResponse{request: w.request, out: s.out}
+	resp := &deltaResponse{t: t}
 	if w.sub.IsWildcard() {
 		s.wildcard(t, w, resp, removals)
 	} else {
@@ -173,12 +185,13 @@ func (s *stream) answer(t resource.Type, removals bool) {
 func (s *stream) respond(t resource.Type, w *watch, resp *deltaResponse) {
 	s.watches[t] = nil
 	s.stats.sent(t, resp.upserts(), len(resp.removed))
-	w.out <- resp // has room for two answers a type
+	w.delta.SetReturnedResources(resp.versions)
+	s.deliver(resp)
 }
 
 // wildcard makes the next response to a client that takes everything.
 func (s *stream) wildcard(t resource.Type, w *watch, resp *deltaResponse, removals bool) {
-	resp.versions = map[string]string{}
+	resp.versions = w.nothingKnown()
 	var d difference
 	known, last, again := w.sub.ReturnedResources(), s.sent[t], s.stats.retry(t)
 	switch {

@@ -126,7 +126,7 @@ func (t *Translator) UpdateOver(v, common *View, differ []resource.Ref, s *regis
 		names[ref.Type] = append(names[ref.Type], ref.Name)
 	}
 	for i := range e.sets {
-		e.sets[i] = v.resources[i].EditOver(common.resources[i], names[i])
+		e.sets[i] = *v.resources[i].EditOver(common.resources[i], names[i])
 	}
 	return t.move(e, s, changed)
 }

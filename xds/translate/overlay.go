@@ -56,7 +56,7 @@ func (v *View) following(common *View, differ []resource.Ref) *edit {
 	e := newEdit(v)
 	e.hosts, e.buckets, e.under = v.hosts.EditOnto(common.hosts), v.buckets.EditOnto(common.buckets), common
 	for i := range e.sets {
-		e.sets[i] = v.resources[i].EditOnto(common.resources[i])
+		e.sets[i] = *v.resources[i].EditOnto(common.resources[i])
 	}
 	for _, ref := range differ {
 		if !v.resources[ref.Type].Says(ref.Name) {

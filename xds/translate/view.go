@@ -210,7 +210,7 @@ func affects(changed registry.Changed, c Class) bool {
 type edit struct {
 	next    *View
 	new     bool // it has nothing before that anybody could have been sent
-	sets    [resource.Count]*ordered.LayerEdit[*resource.Resource]
+	sets    [resource.Count]ordered.LayerEdit[*resource.Resource]
 	hosts   *ordered.LayerEdit[*part.Part]
 	uses    uses
 	changed map[resource.Ref]bool
@@ -230,7 +230,7 @@ func newEdit(v *View) *edit {
 	e := &edit{next: &next, hosts: v.hosts.Edit(), uses: v.uses.clone(), changed: map[resource.Ref]bool{}, given: map[resource.Ref]bool{},
 		buckets: v.buckets.Edit(), total: v.sum, moved: map[string]*part.Part{}}
 	for i := range e.sets {
-		e.sets[i] = v.resources[i].Edit()
+		e.sets[i] = *v.resources[i].Edit()
 	}
 	return e
 }

@@ -29,6 +29,10 @@ import (
 // which this library would otherwise estimate the bandwidth behind every acknowledgement.
 const window = 256 << 10
 
+// writeBuffer is how many bytes are gathered before they are written. When something changes, each stream holds one until its turn to write has come: with
+// the library's 32 KiB those of a thousand streams were a fifth of the heap.
+const writeBuffer = 8 << 10
+
 // connectionAge is how long a client may stay on what it once proved: after it, give or take a tenth, it has to come
 // again, with a token or certificate that is good then. It resumes with what it has, so nothing is sent twice.
 const connectionAge = 30 * time.Minute
@@ -41,6 +45,7 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(4 << 10),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(patience),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: patience,

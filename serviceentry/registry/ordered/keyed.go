@@ -39,19 +39,48 @@ func (m Keyed[K, V]) From(key K, f func(K, V) bool) {
 }
 
 // Edit begins a new version.
-func (m Keyed[K, V]) Edit() *KeyedEdit[K, V] { return &KeyedEdit[K, V]{m.clone()} }
+func (m Keyed[K, V]) Edit() *KeyedEdit[K, V] { return &KeyedEdit[K, V]{m.clone(), 0} }
 
 // KeyedEdit is a version being made, as Edit is.
-type KeyedEdit[K, V any] struct{ Keyed[K, V] }
+type KeyedEdit[K, V any] struct {
+	Keyed[K, V]
+	puts int
+}
 
 // Put adds or replaces a value.
-func (e *KeyedEdit[K, V]) Put(key K, value V) { e.put(key, value) }
+func (e *KeyedEdit[K, V]) Put(key K, value V) {
+	e.puts++
+	e.put(key, value)
+}
 
 // Delete removes a key.
 func (e *KeyedEdit[K, V]) Delete(key K) { e.remove(key) }
 
 // Done gives the finished version. The edit must not be used after it.
-func (e *KeyedEdit[K, V]) Done() Keyed[K, V] { return e.Keyed }
+func (e *KeyedEdit[K, V]) Done() Keyed[K, V] { return e.filled(e.puts) }
+
+// many is from how many entries on it counts how full nodes are.
+const many = 16 * degree
+
+// filled is the same map, whose nodes are full where so many puts have made most of it. What is put in order of its keys leaves each node half empty
+// behind it, since that is where it is split: so every second entry comes first, and then each node has room for the others between them.
+func (m Keyed[K, V]) filled(puts int) Keyed[K, V] {
+	if m.Len() < many || puts < m.Len()/2 {
+		return m
+	}
+	out := Keyed[K, V]{m.tree.Clone()}
+	out.tree.Clear(false)
+	for first := range 2 {
+		i := first
+		m.tree.Ascend(func(e entry[K, V]) bool {
+			if i++; i%2 == 1 {
+				out.tree.ReplaceOrInsert(e)
+			}
+			return true
+		})
+	}
+	return out
+}
 
 func (m Keyed[K, V]) clone() Keyed[K, V] { return Keyed[K, V]{m.tree.Clone()} }
 

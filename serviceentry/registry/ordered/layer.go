@@ -93,17 +93,13 @@ func (l Layer[V]) WalkPrefix(prefix string, f func(string, V) bool) {
 	}
 }
 
-// Edit begins a new version.
-func (l Layer[V]) Edit() *LayerEdit[V] {
-	own := l.own.Edit()
-	return &LayerEdit[V]{Layer[V]{l.under, own.Map, l.same}, own}
-}
+// Edit begins a new version. Nothing is copied for one in which nothing is put or deleted.
+func (l Layer[V]) Edit() *LayerEdit[V] { return &LayerEdit[V]{Layer: l} }
 
 // EditOver begins a new version over a later version of the map under it, that differs from the one before in these keys at
 // most. What the layer says of them stays as it was.
 func (l Layer[V]) EditOver(under Layer[V], keys []string) *LayerEdit[V] {
-	e := l.Edit()
-	e.under = &under
+	e := l.EditOnto(under)
 	for _, key := range keys {
 		if v, ok := l.Get(key); ok {
 			e.Put(key, v)
@@ -117,7 +113,9 @@ func (l Layer[V]) EditOver(under Layer[V], keys []string) *LayerEdit[V] {
 // EditOnto begins a new version over a later version of the map under it, which it follows where it says nothing itself.
 func (l Layer[V]) EditOnto(under Layer[V]) *LayerEdit[V] {
 	e := l.Edit()
-	e.under = &under
+	if l.under == nil || l.under.own != under.own || l.under.under != under.under {
+		e.under = &under
+	}
 	return e
 }
 
@@ -141,18 +139,38 @@ func (l Layer[V]) Says(key string) bool {
 // LayerEdit is a version being made, as Edit is.
 type LayerEdit[V comparable] struct {
 	Layer[V]
-	own *Edit[V]
+	begun bool // the layer's own map is the edit's alone
+	puts  int
+}
+
+func (e *LayerEdit[V]) begin() {
+	if !e.begun {
+		e.begun, e.own = true, Map[V]{e.own.clone()}
+	}
+}
+
+func (e *LayerEdit[V]) put(key string, value V) {
+	e.begin()
+	e.puts++
+	e.own.put(key, value)
+}
+
+func (e *LayerEdit[V]) remove(key string) {
+	if _, there := e.own.Get(key); there {
+		e.begin()
+		e.own.remove(key)
+	}
 }
 
 // Put adds or replaces a value.
 func (e *LayerEdit[V]) Put(key string, value V) {
 	if !e.Alone() {
 		if below, ok := e.under.Get(key); ok && e.same(below, value) {
-			e.own.Delete(key)
+			e.remove(key)
 			return
 		}
 	}
-	e.own.Put(key, value)
+	e.put(key, value)
 }
 
 // Delete removes a key.
@@ -160,15 +178,18 @@ func (e *LayerEdit[V]) Delete(key string) {
 	if !e.Alone() {
 		if _, below := e.under.Get(key); below {
 			var none V
-			e.own.Put(key, none)
+			e.put(key, none)
 			return
 		}
 	}
-	e.own.Delete(key)
+	e.remove(key)
 }
 
 // Follow has the layer say nothing of a key, which is as in the map under it then.
-func (e *LayerEdit[V]) Follow(key string) { e.own.Delete(key) }
+func (e *LayerEdit[V]) Follow(key string) { e.remove(key) }
 
 // Done gives the finished version. The edit must not be used after it.
-func (e *LayerEdit[V]) Done() Layer[V] { return e.Layer }
+func (e *LayerEdit[V]) Done() Layer[V] {
+	e.own = Map[V]{e.own.filled(e.puts)}
+	return e.Layer
+}

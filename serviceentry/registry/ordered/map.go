@@ -18,17 +18,23 @@ func (m Map[V]) WalkPrefix(prefix string, f func(string, V) bool) {
 }
 
 // Edit begins a new version.
-func (m Map[V]) Edit() *Edit[V] { return &Edit[V]{Map[V]{m.clone()}} }
+func (m Map[V]) Edit() *Edit[V] { return &Edit[V]{Map[V]{m.clone()}, 0} }
 
 // Edit is a version being made. It is for one goroutine. What it reads includes what was put so far; while it is
 // walked it must not be changed.
-type Edit[V any] struct{ Map[V] }
+type Edit[V any] struct {
+	Map[V]
+	puts int
+}
 
 // Put adds or replaces a value.
-func (e *Edit[V]) Put(key string, value V) { e.put(key, value) }
+func (e *Edit[V]) Put(key string, value V) {
+	e.puts++
+	e.put(key, value)
+}
 
 // Delete removes a key.
 func (e *Edit[V]) Delete(key string) { e.remove(key) }
 
 // Done gives the finished version. The edit must not be used after it.
-func (e *Edit[V]) Done() Map[V] { return e.Map }
+func (e *Edit[V]) Done() Map[V] { return Map[V]{e.filled(e.puts)} }
