@@ -39,6 +39,25 @@ type Coded interface {
 	ProcessExit() int
 }
 
+// UsageError marks an error that the caller mends by calling differently.
+type UsageError struct{ error }
+
+// Misuse is an error as a UsageError.
+func Misuse(err error) error { return UsageError{err} }
+
+func (e UsageError) Unwrap() error { return e.error }
+
+// ProcessExit implements [Coded].
+func (UsageError) ProcessExit() int { return Usage }
+
+// AnswerNo ends a command whose printed answer is "no".
+type AnswerNo struct{}
+
+func (AnswerNo) Error() string { return "the answer is no" }
+
+// ProcessExit implements [Coded].
+func (AnswerNo) ProcessExit() int { return No }
+
 // ExitCode maps a command's result to the process's.
 func ExitCode(err error) int {
 	var coded Coded

@@ -31,7 +31,7 @@ func play(cmd *cobra.Command, how string) error {
 	case "fail":
 		return errors.New("it broke")
 	case "no":
-		return no{}
+		return AnswerNo{}
 	case "wait", "hang":
 		cmd.Println("waits") // cobra prints this to stderr
 		<-cmd.Context().Done()

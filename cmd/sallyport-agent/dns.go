@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/dnsproxy"
 	"github.com/sallyport/sallyport/dnsproxy/hosts"
 )
@@ -63,14 +64,14 @@ func runDNS(ctx context.Context, flags dnsFlags, cmd *cobra.Command) error {
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	config, err := flags.config(log)
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	server, err := dnsproxy.New(config)
 	if err == nil {
 		err = server.SetPolicy(config.Views[0].Name, flags.policy())
 	}
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if flags.names != "" {
 		if _, err := os.ReadFile(flags.names); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 func TestDNSCommandRefuses(t *testing.T) {
@@ -31,7 +32,7 @@ func TestDNSCommandRefuses(t *testing.T) {
 		cmd.SetArgs(args)
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
-		var usage usageError
+		var usage program.UsageError
 		if err := cmd.ExecuteContext(t.Context()); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want a usage error with %q", args, err, want)
 		}

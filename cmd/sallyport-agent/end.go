@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
 	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
 )
@@ -33,12 +34,12 @@ the gateway needs no such right. It ends connections of the given local ports on
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if socket == "" {
-				return usageError{errors.New("--socket must be given")}
+				return program.Misuse(errors.New("--socket must be given"))
 			}
 			s := &ender.Server{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), End: sockdiag.End, Can: sockdiag.MayEnd}
 			for _, p := range ports {
 				if p == 0 || p > 65535 {
-					return usageError{errors.New("--port: must be within 1…65535")}
+					return program.Misuse(errors.New("--port: must be within 1…65535"))
 				}
 				s.Ports = append(s.Ports, uint16(p))
 			}

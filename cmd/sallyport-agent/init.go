@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/sidecar/redirect/kernel"
 )
@@ -51,7 +52,7 @@ Rules of others are left alone.`,
   sallyport-agent init --clean`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
@@ -59,7 +60,7 @@ Rules of others are left alone.`,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := redirect.FromEnvironment(cmd.Flags(), os.Getenv); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return runInit(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -78,20 +79,20 @@ Rules of others are left alone.`,
 // runInit checks everything before it touches anything.
 func runInit(ctx context.Context, flags initFlags, stdout, stderr io.Writer) error {
 	if flags.output != "text" && flags.output != "json" {
-		return usageError{fmt.Errorf("--output %q: say text or json", flags.output)}
+		return program.Misuse(fmt.Errorf("--output %q: say text or json", flags.output))
 	}
 	if flags.wait <= 0 {
-		return usageError{fmt.Errorf("--wait %s: must be more than nothing", flags.wait)}
+		return program.Misuse(fmt.Errorf("--wait %s: must be more than nothing", flags.wait))
 	}
 	choice, err := flags.settings.IPv6Choice()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if flags.settings.OutboundPortsExclude == "json" {
-		return usageError{errors.New("-o \"json\": -o is istio-init's list of outbound ports not to catch; for JSON say --output json")}
+		return program.Misuse(errors.New("-o \"json\": -o is istio-init's list of outbound ports not to catch; for JSON say --output json"))
 	}
 	if _, err := flags.settings.Options(false); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	ipv6, err := kernel.UseIPv6(os.DirFS("/proc"), choice)
 	if err != nil {
@@ -99,7 +100,7 @@ func runInit(ctx context.Context, flags initFlags, stdout, stderr io.Writer) err
 	}
 	options, err := flags.settings.Options(ipv6)
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	level := slog.LevelInfo
 	if flags.verbose {

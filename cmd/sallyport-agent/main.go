@@ -21,13 +21,13 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Misuse(err) })
 	root.AddCommand(proxyCommand(), initCommand(), dnsCommand(), waitCommand(), requestCommand(), verifyCommand(), endCommand())
 	return root
 }
@@ -39,14 +39,6 @@ const (
 	exitUsage  = program.Usage
 	exitFailed = program.Failed
 )
-
-// usageError marks an error that the caller mends by calling differently.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// ProcessExit implements [program.Coded].
-func (usageError) ProcessExit() int { return exitUsage }
 
 // exitCode maps a command's result to the process's.
 func exitCode(err error) int { return program.ExitCode(err) }

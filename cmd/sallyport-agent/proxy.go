@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/agent"
@@ -45,7 +46,7 @@ proxyMetadata. ISTIO_KUBE_APP_PROBERS (JSON) holds the application's probes, whi
   curl -s localhost:15020/debug/relay`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-				return usageError{fmt.Errorf("say what the proxy is: %s, %s or %s (%w)", bootstrap.Sidecar, bootstrap.Router, bootstrap.Waypoint, err)}
+				return program.Misuse(fmt.Errorf("say what the proxy is: %s, %s or %s (%w)", bootstrap.Sidecar, bootstrap.Router, bootstrap.Waypoint, err))
 			}
 			return nil
 		},
@@ -53,7 +54,7 @@ proxyMetadata. ISTIO_KUBE_APP_PROBERS (JSON) holds the application's probes, whi
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := flags.config(cmd.Flags(), args[0], os.Environ())
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return runProxy(cmd.Context(), config, cmd.ErrOrStderr())
 		},
@@ -69,12 +70,12 @@ func runProxy(ctx context.Context, config agent.Config, stderr io.Writer) error 
 	config.Records = accessLogRecords(config.Proxy)
 	path, err := exec.LookPath(config.Envoy)
 	if err != nil {
-		return usageError{fmt.Errorf("--envoy: %w", err)}
+		return program.Misuse(fmt.Errorf("--envoy: %w", err))
 	}
 	config.Envoy = path
 	err = agent.Run(ctx, config)
 	if errors.Is(err, agent.ErrConfig) {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	return err
 }

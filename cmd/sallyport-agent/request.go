@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
 )
 
@@ -22,7 +23,7 @@ func requestCommand() *cobra.Command {
   sallyport-agent request POST logging?level=debug`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError{fmt.Errorf("request takes a method and a path, such as GET config_dump")}
+				return program.Misuse(fmt.Errorf("request takes a method and a path, such as GET config_dump"))
 			}
 			return nil
 		},
@@ -30,7 +31,7 @@ func requestCommand() *cobra.Command {
 			url := fmt.Sprintf("http://127.0.0.1:%d/%s", port, strings.TrimPrefix(args[1], "/"))
 			req, err := http.NewRequestWithContext(cmd.Context(), strings.ToUpper(args[0]), url, nil)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			client := http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil}}
 			resp, err := client.Do(req)

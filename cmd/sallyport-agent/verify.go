@@ -9,16 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/sidecar/verify"
 )
-
-// answerNo ends a command whose printed answer is "no".
-type answerNo struct{}
-
-func (answerNo) Error() string { return "the answer is no" }
-
-// ProcessExit implements [program.Coded].
-func (answerNo) ProcessExit() int { return exitNo }
 
 // verifyCommand tries the ways out from where it runs.
 func verifyCommand() *cobra.Command {
@@ -40,7 +33,7 @@ when all that was tried is closed, 1 when something is open, 2 when the call was
   sallyport-agent verify --only metadata -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
@@ -56,15 +49,15 @@ when all that was tried is closed, 1 when something is open, 2 when the call was
 
 func runVerify(ctx context.Context, flags *verify.Flags, output string, out io.Writer) error {
 	if output != "table" && output != "json" {
-		return usageError{fmt.Errorf("-o %q: must be table or json", output)}
+		return program.Misuse(fmt.Errorf("-o %q: must be table or json", output))
 	}
 	env, err := flags.Env()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	ways, err := flags.Ways()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	report := verify.Run(ctx, env, ways, func(verify.Way) {})
 	if output == "json" {
@@ -76,7 +69,7 @@ func runVerify(ctx context.Context, flags *verify.Flags, output string, out io.W
 	}
 	switch {
 	case report.Count(verify.Open) > 0:
-		return answerNo{}
+		return program.AnswerNo{}
 	case report.Count(verify.Unclear) > 0:
 		return errors.New("of some ways it could not be told whether they are open")
 	case report.Count(verify.Closed) == 0:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
 )
 
@@ -33,17 +34,17 @@ As the postStart hook of the proxy's container it keeps the kubelet from startin
   sallyport-agent wait --timeout 2m --url http://127.0.0.1:15021/healthz/ready`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := url.Parse(flags.url)
 			if err != nil || target.Scheme != "http" || target.Host == "" {
-				return usageError{fmt.Errorf("--url %q: write http://HOST:PORT/PATH", flags.url)}
+				return program.Misuse(fmt.Errorf("--url %q: write http://HOST:PORT/PATH", flags.url))
 			}
 			if flags.timeout <= 0 || flags.period <= 0 || flags.requestLength <= 0 {
-				return usageError{errors.New("--timeout, --period and --request-timeout must be more than nothing")}
+				return program.Misuse(errors.New("--timeout, --period and --request-timeout must be more than nothing"))
 			}
 			return flags.wait(cmd.Context())
 		},

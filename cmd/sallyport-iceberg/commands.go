@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport-iceberg/table"
 )
 
@@ -74,7 +75,7 @@ func once(name, short, long string, do func(*table.Keeper, context.Context) (*ta
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {
-				return usageError{fmt.Errorf("-o %q: must be table or json", format)}
+				return program.Misuse(fmt.Errorf("-o %q: must be table or json", format))
 			}
 			k, err := f.keeper()
 			if err != nil {

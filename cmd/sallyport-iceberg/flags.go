@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport-iceberg/table"
 	"github.com/sallyport/sallyport/egress/audit/lake/place"
 )
@@ -37,14 +38,14 @@ func (f *flags) add(fs *pflag.FlagSet) {
 func (f *flags) keeper() (*table.Keeper, error) {
 	var err error
 	if f.Options.Lake, err = place.Parse(f.lake, f.access); err != nil {
-		return nil, usageError{fmt.Errorf("--lake: %w", err)}
+		return nil, program.Misuse(fmt.Errorf("--lake: %w", err))
 	}
 	if f.Keep <= 0 || f.Every < 0 {
-		return nil, usageError{fmt.Errorf("--keep-snapshots %s, --every %s: write durations like 24h or 5m", f.Keep, f.Every)}
+		return nil, program.Misuse(fmt.Errorf("--keep-snapshots %s, --every %s: write durations like 24h or 5m", f.Keep, f.Every))
 	}
 	k, err := table.New(f.Options)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, program.Misuse(err)
 	}
 	return k, nil
 }

@@ -12,14 +12,6 @@ var version = "dev"
 
 func main() { program.Main(rootCommand()) }
 
-// usageError marks an error that the caller mends by calling differently.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// ProcessExit implements [program.Coded].
-func (usageError) ProcessExit() int { return program.Usage }
-
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sallyport-iceberg",
@@ -39,14 +31,14 @@ Exit codes: 0 done, 2 the call was wrong, 3 it failed.`,
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Misuse(err) })
 	root.AddCommand(runCommand(), syncCommand(), statusCommand())
 	return root
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	return nil
 }

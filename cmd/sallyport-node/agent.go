@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/agent"
@@ -51,14 +52,14 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			addr, err := netip.ParseAddr(ip)
 			if err != nil {
-				return usageError{fmt.Errorf("--ip %q: %w", ip, err)}
+				return program.Misuse(fmt.Errorf("--ip %q: %w", ip, err))
 			}
 			if c.Proxy.Name == "" || c.Proxy.Name != filepath.Base(c.Proxy.Name) {
-				return usageError{fmt.Errorf("--name %q: say which pod the agent is", c.Proxy.Name)}
+				return program.Misuse(fmt.Errorf("--name %q: say which pod the agent is", c.Proxy.Name))
 			}
 			path, err := exec.LookPath(c.Envoy)
 			if err != nil {
-				return usageError{fmt.Errorf("--envoy: %w", err)}
+				return program.Misuse(fmt.Errorf("--envoy: %w", err))
 			}
 			c.Envoy, c.Proxy.IPs, c.Proxy.IPv6 = path, []netip.Addr{addr}, node.HasIPv6()
 			c.Log, c.Output = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), cmd.ErrOrStderr()
@@ -73,7 +74,7 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			}
 			install, err := k.install(c, shared)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			own, release, err := node.Claim(cmd.Context(), shared, c.Proxy.Name)
 			if err != nil {
@@ -91,7 +92,7 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			}
 			err = agent.Run(cmd.Context(), c)
 			if errors.Is(err, agent.ErrConfig) {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			if install != nil && pods != nil {
 				err = errors.Join(err, k.leave(c, install, pods))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/config/source/kube/clientlog"
 	"github.com/sallyport/sallyport/sidecar/nodeguard"
@@ -57,7 +58,7 @@ rules stay when it ends, and while the API server is away.`,
 			options, err := s.options()
 			log, levelErr := s.log()
 			if err := errors.Join(err, levelErr); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return runGuard(cmd.Context(), s, options, log, cmd.OutOrStdout())
 		},
@@ -69,7 +70,7 @@ rules stay when it ends, and while the API server is away.`,
 func runGuard(ctx context.Context, s settings, options nodeguard.Options, log *slog.Logger, out io.Writer) error {
 	config, err := kube.Connect(s.kubeconfig, s.context)
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	config.UserAgent = "sallyport-node/" + version
 	source, err := watch.New(config, watch.Options{Node: s.node, Services: len(s.services) == 0, Log: log})
@@ -97,7 +98,7 @@ func runGuard(ctx context.Context, s settings, options nodeguard.Options, log *s
 		listener, err := listen(ctx, s.healthAddr)
 		if err != nil {
 			cancel()
-			return errors.Join(usageError{err}, group.Wait())
+			return errors.Join(program.Misuse(err), group.Wait())
 		}
 		group.Go(func() error { return serve(ctx, listener, guard, metrics) })
 	}

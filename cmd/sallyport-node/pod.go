@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/sidecar/node"
 )
 
@@ -26,17 +27,17 @@ add returns when the pod is served, or is none of the mesh's. check says why one
   sallyport-node pod remove shop/cart-1`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.ExactArgs(2)(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(node.Questions, args[0]) {
-				return usageError{fmt.Errorf("%q is none of %s", args[0], strings.Join(node.Questions, ", "))}
+				return program.Misuse(fmt.Errorf("%q is none of %s", args[0], strings.Join(node.Questions, ", ")))
 			}
 			ns, name, ok := strings.Cut(args[1], "/")
 			if !ok {
-				return usageError{fmt.Errorf("%q: write NAMESPACE/NAME", args[1])}
+				return program.Misuse(fmt.Errorf("%q: write NAMESPACE/NAME", args[1]))
 			}
 			if network != "" {
 				path, err := filepath.Abs(network)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
 
@@ -28,7 +29,7 @@ read what audit servers brought to object storage.`,
   sallyport audit tail --from shop/checkout --kubeconfig ~/.kube/config`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("audit has no command %q", args[0])}
+				return program.Misuse(fmt.Errorf("audit has no command %q", args[0]))
 			}
 			return nil
 		},
@@ -57,7 +58,7 @@ func auditData(flag string) (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usageError{fmt.Errorf("--data: no default without a home folder: %w", err)}
+		return "", program.Misuse(fmt.Errorf("--data: no default without a home folder: %w", err))
 	}
 	return filepath.Join(home, ".local", "state", "sallyport"), nil
 }
@@ -92,7 +93,7 @@ docs/reference-filters.md has the keys.`
 func (f *auditFilterFlags) filter(cmd *cobra.Command, words []string, now time.Time) (filter query.Filter, err error) {
 	e, err := query.ParseExpression(strings.Join(words, " "))
 	if err != nil {
-		return filter, usageError{err}
+		return filter, program.Misuse(err)
 	}
 	for _, bound := range []struct {
 		flag, said string
@@ -101,7 +102,7 @@ func (f *auditFilterFlags) filter(cmd *cobra.Command, words []string, now time.T
 		switch {
 		case bound.said == "":
 		case cmd.Flags().Changed(bound.flag):
-			return filter, usageError{fmt.Errorf("--%s and %s:%s: give one of them", bound.flag, bound.flag, bound.said)}
+			return filter, program.Misuse(fmt.Errorf("--%s and %s:%s: give one of them", bound.flag, bound.flag, bound.said))
 		default:
 			*bound.to = bound.said
 		}
@@ -115,14 +116,14 @@ func (f *auditFilterFlags) filter(cmd *cobra.Command, words []string, now time.T
 	filter.Rule, errs[4] = query.ParsePolicy(f.policy)
 	for i, flag := range []string{"--since", "--until", "--verdict", "--from", "--policy"} {
 		if errs[i] != nil {
-			return filter, usageError{fmt.Errorf("%s: %w", flag, errs[i])}
+			return filter, program.Misuse(fmt.Errorf("%s: %w", flag, errs[i]))
 		}
 	}
 	if err := checkSpan(filter); err != nil {
 		return filter, err
 	}
 	if f.limit < 0 {
-		return filter, usageError{fmt.Errorf("--limit %d: give 0 (all) or more", f.limit)}
+		return filter, program.Misuse(fmt.Errorf("--limit %d: give 0 (all) or more", f.limit))
 	}
 	filter.Host, filter.Limit, filter.Rule.Name, filter.WouldDeny = f.host, f.limit, f.rule, f.wouldDeny
 	return filter, nil
@@ -133,14 +134,14 @@ func checkSpan(f query.Filter) error {
 	if f.Until.IsZero() || f.Since.Before(f.Until) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--until %s: it is not after --since, %s, so there is nothing between them", f.Until.UTC().Format(time.RFC3339), f.Since.UTC().Format(time.RFC3339))}
+	return program.Misuse(fmt.Errorf("--until %s: it is not after --since, %s, so there is nothing between them", f.Until.UTC().Format(time.RFC3339), f.Since.UTC().Format(time.RFC3339)))
 }
 
 // statementUsage makes a wrong statement a wrong call.
 func statementUsage(err error) error {
 	var wrong query.StatementError
 	if errors.As(err, &wrong) {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	return err
 }

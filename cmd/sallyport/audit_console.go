@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -49,11 +50,11 @@ func (f *consoleFlags) reader(kubeconfig string, log *slog.Logger) (configReader
 		return read, nil, err
 	}
 	if f.configDir != "" || f.up != "" {
-		return nil, nil, usageError{errors.New("--console-cluster, --config-dir and --up: give one of them")}
+		return nil, nil, program.Misuse(errors.New("--console-cluster, --config-dir and --up: give one of them"))
 	}
 	access, err := kube.Connect(kubeconfig, "")
 	if err != nil {
-		return nil, nil, usageError{fmt.Errorf("--console-cluster: %w", err)}
+		return nil, nil, program.Misuse(fmt.Errorf("--console-cluster: %w", err))
 	}
 	access.UserAgent = "sallyport-console/" + version
 	r := inforce.New(inforce.Options{Access: access, Logger: log, Mesh: func() (mesh.Config, error) {
@@ -70,7 +71,7 @@ func (f *consoleFlags) files() (configReader, error) {
 	flag, dir, forward := "--config-dir", f.configDir, ""
 	switch {
 	case f.configDir != "" && f.up != "":
-		return nil, usageError{errors.New("--config-dir and --up: give one of them")}
+		return nil, program.Misuse(errors.New("--config-dir and --up: give one of them"))
 	case f.up != "":
 		flag, dir, forward = "--up", f.up, upNamespace
 	case f.configDir == "":

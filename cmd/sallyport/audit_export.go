@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -56,13 +57,13 @@ func exportAudit(cmd *cobra.Command, source query.Source, filter query.Filter, f
 	switch format {
 	case "parquet":
 		if file == "-" {
-			return 0, usageError{errors.New("--format parquet: give a FILE, parquet is not written to the standard output")}
+			return 0, program.Misuse(errors.New("--format parquet: give a FILE, parquet is not written to the standard output"))
 		}
 		return exportParquet(cmd.Context(), source, filter, file)
 	case "jsonl", "csv", "ocsf":
 		return exportLines(cmd, source, filter, format, file)
 	}
-	return 0, usageError{fmt.Errorf("--format %q: it is parquet, jsonl, csv or ocsf", format)}
+	return 0, program.Misuse(fmt.Errorf("--format %q: it is parquet, jsonl, csv or ocsf", format))
 }
 
 func exportParquet(ctx context.Context, source query.Source, filter query.Filter, file string) (n int, err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/lake"
 	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -126,14 +127,14 @@ func (r *lakeReading) add(fs *pflag.FlagSet) {
 func (r *lakeReading) open() (query.Source, error) {
 	at, err := r.parse()
 	if err != nil {
-		return nil, usageError{err}
+		return nil, program.Misuse(err)
 	}
 	o := lake.ReadOptions{}
 	if o.Since, err = query.ParseTime(r.since, time.Now()); err != nil {
-		return nil, usageError{fmt.Errorf("--lake-since: %w", err)}
+		return nil, program.Misuse(fmt.Errorf("--lake-since: %w", err))
 	}
 	if o.CacheBytes, err = parseBytes(r.cacheSize); err != nil {
-		return nil, usageError{fmt.Errorf("--lake-cache: %w", err)}
+		return nil, program.Misuse(fmt.Errorf("--lake-cache: %w", err))
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
 		o.Cache = filepath.Join(cache, "sallyport", "lake")
@@ -186,7 +187,7 @@ Of a data folder, what its audit server wrote after its last try; with --lake, w
 		Args: auditArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {
-				return usageError{fmt.Errorf("-o %q: must be table or json", format)}
+				return program.Misuse(fmt.Errorf("-o %q: must be table or json", format))
 			}
 			all, err := lakeStatuses(cmd.Context(), data, &from)
 			if err != nil {
@@ -204,11 +205,11 @@ Of a data folder, what its audit server wrote after its last try; with --lake, w
 func lakeStatuses(ctx context.Context, data string, at *lakePlace) ([]lake.Status, error) {
 	if at.where != "" {
 		if data != "" {
-			return nil, usageError{errors.New("--data and --lake exclude each other")}
+			return nil, program.Misuse(errors.New("--data and --lake exclude each other"))
 		}
 		p, err := at.parse()
 		if err != nil {
-			return nil, usageError{err}
+			return nil, program.Misuse(err)
 		}
 		return lake.ReadStatuses(ctx, p)
 	}

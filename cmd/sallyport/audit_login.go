@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
 	"github.com/sallyport/sallyport/egress/console"
@@ -59,7 +60,7 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 		return nil, nil
 	}
 	if f.cert == "" || f.key == "" {
-		return nil, usageError{errors.New("--console-tls-addr: give its certificate and key with --console-tls-cert and --console-tls-key: tokens come in there")}
+		return nil, program.Misuse(errors.New("--console-tls-addr: give its certificate and key with --console-tls-cert and --console-tls-key: tokens come in there"))
 	}
 	who := login.Options{}
 	var err error
@@ -68,7 +69,7 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 			return nil, err
 		}
 		if who.Issuer, err = login.NewIssuer(f.issuer); err != nil {
-			return nil, usageError{fmt.Errorf("--console-oidc-...: %w", err)}
+			return nil, program.Misuse(fmt.Errorf("--console-oidc-...: %w", err))
 		}
 	}
 	access, err := f.access()
@@ -77,12 +78,12 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 	}
 	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err)}
+		return nil, program.Misuse(fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err))
 	}
 	who.Cluster = login.Kubernetes(client)
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-tls-addr %q: %w", f.addr, err)}
+		return nil, program.Misuse(fmt.Errorf("--console-tls-addr %q: %w", f.addr, err))
 	}
 	certificate := &lateCertificate{cert: f.cert, key: f.key, log: log}
 	g.Go(func() error {
@@ -133,7 +134,7 @@ func (c *lateCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 func (f *loginFlags) access() (*rest.Config, error) {
 	config, err := kube.Connect(f.kubeconfig, "")
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-tls-addr: who logs in is asked of a cluster: %w", err)}
+		return nil, program.Misuse(fmt.Errorf("--console-tls-addr: who logs in is asked of a cluster: %w", err))
 	}
 	config.UserAgent = "sallyport-console/" + version
 	config.QPS, config.Burst = 200, 400 // a reader of some namespaces is a question for each
@@ -155,11 +156,11 @@ func (f *loginFlags) issuerClient() (*http.Client, error) {
 	}
 	text, err := os.ReadFile(f.issuerRoots)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--console-oidc-ca: %w", err)}
+		return nil, program.Misuse(fmt.Errorf("--console-oidc-ca: %w", err))
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return nil, usageError{fmt.Errorf("--console-oidc-ca %q: there is no certificate in it", f.issuerRoots)}
+		return nil, program.Misuse(fmt.Errorf("--console-oidc-ca %q: there is no certificate in it", f.issuerRoots))
 	}
 	client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, ForceAttemptHTTP2: true}
 	return client, nil

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/forward"
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
@@ -34,13 +35,13 @@ func (l *auditOrigin) add(cmd *cobra.Command) {
 func (l *auditOrigin) open(ctx context.Context) (query.Source, error) {
 	if l.lake.where != "" {
 		if l.data != "" {
-			return nil, usageError{errors.New("--data and --lake exclude each other: the log is in one place")}
+			return nil, program.Misuse(errors.New("--data and --lake exclude each other: the log is in one place"))
 		}
 		return l.lake.open()
 	}
 	if l.cluster.given() {
 		if l.data != "" {
-			return nil, usageError{errors.New("--data and --kubeconfig exclude each other: the log is in one place")}
+			return nil, program.Misuse(errors.New("--data and --kubeconfig exclude each other: the log is in one place"))
 		}
 		return l.inCluster(ctx)
 	}

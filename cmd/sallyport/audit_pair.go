@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/pair"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store"
@@ -53,7 +54,7 @@ func (f *pairFlags) check(ports *auditPorts) error {
 		return nil
 	}
 	wrong := func(why string, args ...any) error {
-		return usageError{fmt.Errorf("--pair %q: "+why, append([]any{strings.Join(f.both, ",")}, args...)...)}
+		return program.Misuse(fmt.Errorf("--pair %q: "+why, append([]any{strings.Join(f.both, ",")}, args...)...))
 	}
 	if len(f.both) != 2 {
 		return wrong("it has %d servers: write both, NAME=HOST:PORT,NAME=HOST:PORT", len(f.both))
@@ -111,11 +112,11 @@ func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string) 
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, MaxDelay: 2 * time.Second}, MinConnectTimeout: 5 * time.Second}))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--pair %q: %w", f.address, err)}
+		return nil, program.Misuse(fmt.Errorf("--pair %q: %w", f.address, err))
 	}
 	l, err := net.Listen("tcp", f.addr)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--pair-addr %q: %w", f.addr, err)}
+		return nil, program.Misuse(fmt.Errorf("--pair-addr %q: %w", f.addr, err))
 	}
 	guard := identity.NewGuard(identity.Certificate{TrustDomain: ports.trustDomain}, nil, nil)
 	alike := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -342,7 +343,7 @@ func TestWrongPairs(t *testing.T) {
 				}
 				return
 			}
-			var usage usageError
+			var usage program.UsageError
 			if !errors.As(err, &usage) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v: want %q", err, tt.want)
 			}

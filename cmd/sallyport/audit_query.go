@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
@@ -41,7 +42,7 @@ func auditQueryCommand() *cobra.Command {
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			writer, err := query.NewWriter(format, out)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			source, err := log.open(cmd.Context())
 			if err != nil {
@@ -87,7 +88,7 @@ Times are UTC. "lost" is set in records of class gap: so many records are missin
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			writer, err := query.NewRowWriter(format, out)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			source, err := log.open(cmd.Context())
 			if err != nil {
@@ -123,7 +124,7 @@ func auditTailCommand() *cobra.Command {
 			}
 			writer, err := query.NewTailWriter(format, cmd.OutOrStdout())
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			source, err := log.open(cmd.Context())
 			if err != nil {

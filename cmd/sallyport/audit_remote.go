@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
 	"github.com/sallyport/sallyport/sidecar/secrets"
 	"github.com/sallyport/sallyport/xds/identity"
@@ -56,7 +57,7 @@ func (a *auditPorts) check(data string) error {
 	if a.query != "" {
 		addr, err := netip.ParseAddrPort(a.query)
 		if err != nil || !addr.Addr().IsLoopback() {
-			return usageError{fmt.Errorf("--query-addr %q: it has neither encryption nor login, so it must be on loopback, such as 127.0.0.1:15018", a.query)}
+			return program.Misuse(fmt.Errorf("--query-addr %q: it has neither encryption nor login, so it must be on loopback, such as 127.0.0.1:15018", a.query))
 		}
 	}
 	if err := a.pair.check(a); err != nil || a.tls == "" {
@@ -64,12 +65,12 @@ func (a *auditPorts) check(data string) error {
 	}
 	for flag, value := range map[string]string{"--ca-address": a.caAddress, "--ca-root": a.root, "--token": a.token, "--namespace": a.namespace} {
 		if value == "" {
-			return usageError{fmt.Errorf("%s is missing: --tls-addr needs a certificate from the controller", flag)}
+			return program.Misuse(fmt.Errorf("%s is missing: --tls-addr needs a certificate from the controller", flag))
 		}
 	}
 	a.recordsOf = cmp.Or(a.recordsOf, a.namespace+"/sallyport")
 	if ns, sa, ok := strings.Cut(a.recordsOf, "/"); !ok || identity.ValidateAccount(ns, sa) != nil {
-		return usageError{fmt.Errorf("--records-from %q: write NAMESPACE/SERVICEACCOUNT", a.recordsOf)}
+		return program.Misuse(fmt.Errorf("--records-from %q: write NAMESPACE/SERVICEACCOUNT", a.recordsOf))
 	}
 	a.certificates = filepath.Join(data, "identity")
 	return nil
@@ -80,7 +81,7 @@ func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, o *server.Opti
 	if a.query != "" {
 		l, err := net.Listen("tcp", a.query)
 		if err != nil {
-			return usageError{fmt.Errorf("--query-addr %q: %w", a.query, err)}
+			return program.Misuse(fmt.Errorf("--query-addr %q: %w", a.query, err))
 		}
 		o.Ports = append(o.Ports, server.Port{Listen: opened(l), Questions: true})
 	}
@@ -110,7 +111,7 @@ func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, o *server.Opti
 	} else {
 		l, err := listen()
 		if err != nil {
-			return usageError{fmt.Errorf("--tls-addr %q: %w", a.tls, err)}
+			return program.Misuse(fmt.Errorf("--tls-addr %q: %w", a.tls, err))
 		}
 		listen = opened(l)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/presence"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/store/server"
@@ -68,20 +69,20 @@ either answers all questions while the other one is away.`,
 			watching.others, watching.connected = ports.pair.others, options.Presence.Connected
 			watch, found, err := watching.beside(options.Data, options.Logger, registry)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			var export, forward auditJob
 			if !ports.pair.standsBy { // or the other server does both
 				if export, err = lake.beside(&options, registry); err != nil {
-					return usageError{err}
+					return program.Misuse(err)
 				}
 				if forward, err = sending.beside(&options, registry); err != nil {
-					return usageError{err}
+					return program.Misuse(err)
 				}
 			}
 			metrics, err := metricsJob(metricsAddr, registry)
 			if err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			options.Found, options.Beside = found, together([]auditJob{metrics, watch, export, forward, reading})
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -114,7 +115,7 @@ func auditRetention(text string) (time.Duration, error) {
 	}
 	d, err := query.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, usageError{fmt.Errorf("--retention %q: write a duration like 720h or 30d, or 0", text)}
+		return 0, program.Misuse(fmt.Errorf("--retention %q: write a duration like 720h or 30d, or 0", text))
 	}
 	return d, nil
 }
@@ -123,7 +124,7 @@ func auditRetention(text string) (time.Duration, error) {
 func auditArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			return program.Misuse(err)
 		}
 		return nil
 	}

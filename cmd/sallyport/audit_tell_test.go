@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -36,7 +37,7 @@ func TestTellWithoutServer(t *testing.T) {
 func TestNoWordWithALake(t *testing.T) {
 	f := &reviewFlags{decisions: t.TempDir()}
 	f.log.lake.where = t.TempDir()
-	var bad usageError
+	var bad program.UsageError
 	if err := f.decide(reviewRejectCommand(), "b9dd30d8802c", "rejected", time.Time{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "--lake") {
 		t.Error(err)
 	}

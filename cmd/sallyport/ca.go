@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubeca"
 )
@@ -95,7 +96,7 @@ A CA that was given (the secret cacerts, --ca-certs) is rotated by whoever made 
 
 func (f *caFlags) rotate(cmd *cobra.Command) error {
 	if f.force && f.abandon {
-		return usageError{errors.New("--force and --abandon exclude each other")}
+		return program.Misuse(errors.New("--force and --abandon exclude each other"))
 	}
 	r, err := f.rotation()
 	if err != nil {
@@ -110,7 +111,7 @@ func (f *caFlags) rotate(cmd *cobra.Command) error {
 	var early *ca.TooEarly
 	if errors.As(err, &early) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v; that is in %s\n", early, time.Until(early.At).Round(time.Minute))
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	if err != nil {
 		return f.explain(err)
@@ -121,7 +122,7 @@ func (f *caFlags) rotate(cmd *cobra.Command) error {
 // rotation opens the CA that the flags name.
 func (f *caFlags) rotation() (ca.Rotation, error) {
 	if err := f.validate(); err != nil {
-		return ca.Rotation{}, usageError{err}
+		return ca.Rotation{}, program.Misuse(err)
 	}
 	r := ca.Rotation{Lifetime: f.lifetime}
 	if f.data != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/check"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/source/dir"
@@ -58,9 +59,9 @@ when a part could not be checked; with --strict warnings count as errors.`,
 func (f *checkFlags) run(cmd *cobra.Command) error {
 	switch {
 	case f.output != "text" && f.output != "json":
-		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
+		return program.Misuse(fmt.Errorf("-o %q: must be text or json", f.output))
 	case len(f.files) == 0 && !f.cluster.meant():
-		return usageError{errors.New("what is to be checked? give --kubeconfig FILE for a cluster, or -f FILE")}
+		return program.Misuse(errors.New("what is to be checked? give --kubeconfig FILE for a cluster, or -f FILE"))
 	}
 	objects := &check.Objects{System: f.cluster.namespace, Injection: inject.Default()}
 	if len(f.files) == 0 || f.cluster.given() {
@@ -128,13 +129,13 @@ func (f *checkFlags) readFiles(stdin io.Reader, objects *check.Objects, result *
 		paths := []string{name}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths, err = dir.List(name); err != nil {
-				return usageError{fmt.Errorf("-f %s: %w", name, err)}
+				return program.Misuse(fmt.Errorf("-f %s: %w", name, err))
 			}
 		}
 		for _, path := range paths {
 			data, err := readObjects(stdin, path)
 			if err != nil {
-				return usageError{fmt.Errorf("-f %s: %w", path, err)}
+				return program.Misuse(fmt.Errorf("-f %s: %w", path, err))
 			}
 			if path == "-" {
 				path = "stdin"
@@ -169,7 +170,7 @@ func (c *checkResult) print(cmd *cobra.Command, format string, strict bool) erro
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d pods: %d errors, %d warnings\n", c.Objects, c.Errors, c.Warnings)
 	if c.Errors > 0 || strict && c.Warnings > 0 {
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	return nil
 }

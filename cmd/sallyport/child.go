@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/mesh"
 )
 
@@ -89,7 +90,7 @@ func keepRecords(flags *pflag.FlagSet, name string, flag time.Duration, meshConf
 	}
 	settings, err := mesh.Load(meshConfig)
 	if err != nil {
-		return 0, usageError{err}
+		return 0, program.Misuse(err)
 	}
 	if settings.Audit.Written {
 		return settings.Audit.Retention, nil
@@ -101,7 +102,7 @@ func keepRecords(flags *pflag.FlagSet, name string, flag time.Duration, meshConf
 func beside(flag, given, name string) (string, error) {
 	if given != "" {
 		if _, err := os.Stat(given); err != nil {
-			return "", usageError{fmt.Errorf("%s %q: there is no such file", flag, given)}
+			return "", program.Misuse(fmt.Errorf("%s %q: there is no such file", flag, given))
 		}
 		return filepath.Abs(given)
 	}
@@ -112,7 +113,7 @@ func beside(flag, given, name string) (string, error) {
 	}
 	file, err := exec.LookPath(name)
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s is neither beside this program nor on the PATH: name it with %s FILE", name, flag)}
+		return "", program.Misuse(fmt.Errorf("%s is neither beside this program nor on the PATH: name it with %s FILE", name, flag))
 	}
 	return filepath.Abs(file)
 }

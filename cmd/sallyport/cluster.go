@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/source/kube"
 )
 
@@ -37,7 +38,7 @@ func (c *clusterFlags) connect() (*rest.Config, error) {
 	}
 	config, err := kube.Connect(file, c.context)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, program.Misuse(err)
 	}
 	config.UserAgent = "sallyport/" + version
 	return config, nil

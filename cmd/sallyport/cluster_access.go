@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -50,7 +51,7 @@ func (a *clusterAccess) service() registry.Ref {
 // open connects, and says early when nobody answers.
 func (c *clusterFlags) open(ctx context.Context) (*clusterAccess, error) {
 	if c.namespace == "" {
-		return nil, usageError{errors.New("--system-namespace is empty: name the control plane's, such as istio-system")}
+		return nil, program.Misuse(errors.New("--system-namespace is empty: name the control plane's, such as istio-system"))
 	}
 	config, err := c.connect()
 	if err != nil {
@@ -58,7 +59,7 @@ func (c *clusterFlags) open(ctx context.Context) (*clusterAccess, error) {
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--kubeconfig %q: %w", c.kubeconfig, err)}
+		return nil, program.Misuse(fmt.Errorf("--kubeconfig %q: %w", c.kubeconfig, err))
 	}
 	access := &clusterAccess{config: config, client: client, system: c.namespace}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
@@ -108,7 +109,7 @@ func (a *clusterAccess) settings(ctx context.Context, file string) (mesh.Config,
 	}
 	settings, err := mesh.Load(file)
 	if err != nil {
-		return settings, usageError{err}
+		return settings, program.Misuse(err)
 	}
 	return settings, nil
 }

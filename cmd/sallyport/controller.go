@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/config/source/machines"
@@ -86,13 +87,13 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 
 func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if f.out.CertTTL < ca.MinTTL {
-		return usageError{fmt.Errorf("--cert-ttl %s: the shortest is %s", f.out.CertTTL, ca.MinTTL)}
+		return program.Misuse(fmt.Errorf("--cert-ttl %s: the shortest is %s", f.out.CertTTL, ca.MinTTL))
 	}
 	if f.out.MachineGrace <= 0 {
-		return usageError{fmt.Errorf("--machine-grace %s: write a time, such as %s", f.out.MachineGrace, machines.Grace)}
+		return program.Misuse(fmt.Errorf("--machine-grace %s: write a time, such as %s", f.out.MachineGrace, machines.Grace))
 	}
 	if f.out.SecureAddr == "" {
-		return usageError{errors.New("--secure-xds-addr: agents come by it, so there is no controller without; to keep it from others, name an address such as 127.0.0.1:15012")}
+		return program.Misuse(errors.New("--secure-xds-addr: agents come by it, so there is no controller without; to keep it from others, name an address such as 127.0.0.1:15012"))
 	}
 	log, err := logger(f.logLevel)
 	if err != nil {
@@ -111,7 +112,7 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	g, ctx := errgroup.WithContext(cmd.Context())
 	if f.audit && cfg.AuditAddress != "" {
-		return usageError{errors.New("--audit-address names an audit server, and --audit runs one: give --audit=false with it")}
+		return program.Misuse(errors.New("--audit-address names an audit server, and --audit runs one: give --audit=false with it"))
 	}
 	if f.audit {
 		cfg.AuditSocket = filepath.Join(cfg.DataDir, query.SocketName)
@@ -133,19 +134,19 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logger) error {
 	if f.configDir != "" {
 		if f.cluster.kubeconfig != "" {
-			return usageError{errors.New("--config-dir and --kubeconfig: give one of the two")}
+			return program.Misuse(errors.New("--config-dir and --kubeconfig: give one of the two"))
 		}
 		if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
-			return usageError{fmt.Errorf("--config-dir %q: there is no such directory", f.configDir)}
+			return program.Misuse(fmt.Errorf("--config-dir %q: there is no such directory", f.configDir))
 		}
 		cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
 		return nil
 	}
 	if f.cluster.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
-		return usageError{errors.New("where is the configuration? give --config-dir DIR, or --kubeconfig FILE; this is no pod of a cluster")}
+		return program.Misuse(errors.New("where is the configuration? give --config-dir DIR, or --kubeconfig FILE; this is no pod of a cluster"))
 	}
 	if cfg.CACertsDir != "" {
-		return usageError{errors.New("--ca-certs: in a cluster, the Secret cacerts in the control plane's namespace holds a CA to use")}
+		return program.Misuse(errors.New("--ca-certs: in a cluster, the Secret cacerts in the control plane's namespace holds a CA to use"))
 	}
 	config, err := f.cluster.connect()
 	if err != nil {
@@ -161,7 +162,7 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 // noArguments refuses what a command takes none of.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%q: unexpected argument; see sallyport %s --help", args[0], cmd.Name())}
+		return program.Misuse(fmt.Errorf("%q: unexpected argument; see sallyport %s --help", args[0], cmd.Name()))
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 func logger(level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)}
+		return nil, program.Misuse(fmt.Errorf("--log-level %q: must be debug, info, warn or error", level))
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }

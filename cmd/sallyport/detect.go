@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/detect"
 )
@@ -72,11 +73,11 @@ The exit code is 0, or 1 with --fail-on when something as bad as that was found;
 func (f *detectFlags) run(cmd *cobra.Command) error {
 	failOn, err := f.check()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	chosen, err := f.choice.load()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.list {
@@ -84,7 +85,7 @@ func (f *detectFlags) run(cmd *cobra.Command) error {
 	}
 	window, err := f.window(time.Now())
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	report, err := f.look(cmd, chosen, window)
 	if err != nil {
@@ -95,7 +96,7 @@ func (f *detectFlags) run(cmd *cobra.Command) error {
 	}
 	f.say(cmd.ErrOrStderr(), report)
 	if failOn > 0 && slices.ContainsFunc(report.Findings, func(x detect.Finding) bool { return x.Severity >= failOn }) {
-		return errors.Join(answerNo{}, chosen.broken)
+		return errors.Join(program.AnswerNo{}, chosen.broken)
 	}
 	if len(report.Failed) > 0 {
 		return errors.Join(fmt.Errorf("%d rules broke, see above", len(report.Failed)), chosen.broken)

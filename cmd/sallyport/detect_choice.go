@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/detect"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -87,7 +88,7 @@ func idsOf(rules []*detect.Rule) string {
 // policyRules are the rules of the EgressPolicies in a directory.
 func policyRules(ctx context.Context, flag, dir, meshConfig string, errs io.Writer) ([]detect.PolicyRule, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, usageError{fmt.Errorf("%s %q: there is no such directory", flag, dir)}
+		return nil, program.Misuse(fmt.Errorf("%s %q: there is no such directory", flag, dir))
 	}
 	snapshot, err := readOnce(ctx, flag, dir, meshConfig, errs)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -80,7 +81,7 @@ failed.`,
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("explain takes one URL, like https://external.com; got %d arguments", len(args))}
+				return program.Misuse(fmt.Errorf("explain takes one URL, like https://external.com; got %d arguments", len(args)))
 			}
 			return nil
 		},
@@ -98,12 +99,12 @@ failed.`,
 
 func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 	if err := f.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	f.question.URL = target
 	destination, err := f.question.Destination()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	var e policy.Explanation
 	switch {
@@ -124,7 +125,7 @@ func (f *explainFlags) run(cmd *cobra.Command, target string) error {
 func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e policy.Explanation, err error) {
 	from, to, err := f.question.Workloads()
 	if err != nil {
-		return e, usageError{err}
+		return e, program.Misuse(err)
 	}
 	var snapshot *registry.Snapshot
 	if f.configDir != "" {
@@ -136,7 +137,7 @@ func (f *explainFlags) asSidecar(cmd *cobra.Command, d policy.Destination) (e po
 		return e, err
 	}
 	if e, err = f.question.Answer(snapshot, from, to, d); err != nil {
-		return e, usageError{err}
+		return e, program.Misuse(err)
 	}
 	return e, nil
 }
@@ -146,7 +147,7 @@ func (f *explainFlags) asUp(cmd *cobra.Command, d policy.Destination) (e policy.
 	if f.question.From != "" {
 		from, err := f.question.Workload()
 		if err != nil {
-			return e, usageError{err}
+			return e, program.Misuse(err)
 		}
 		if from.Namespace != upNamespace {
 			fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: up acts for namespace %s, whoever asks; --from %s makes no difference\n", upNamespace, f.question.From)
@@ -183,7 +184,7 @@ func askData(ctx context.Context, data, what string, query url.Values, into any)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return usageError{errors.New(strings.TrimSpace(string(text)))}
+		return program.Misuse(errors.New(strings.TrimSpace(string(text))))
 	}
 	return json.NewDecoder(resp.Body).Decode(into)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
@@ -19,7 +20,7 @@ func printExplanation(w io.Writer, format string, e policy.Explanation) error {
 		printText(w, e)
 	}
 	if err == nil && e.Verdict != "allow" {
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
@@ -81,7 +82,7 @@ func readFiles(ctx context.Context, flag, configDir, meshConfig string, errs io.
 	if meshConfig != "" {
 		var err error
 		if settings, err = mesh.Load(meshConfig); err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, program.Misuse(err)
 		}
 	}
 	var changes []config.Change

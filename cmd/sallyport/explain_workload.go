@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
@@ -26,7 +27,7 @@ func (a *clusterAccess) identify(ctx context.Context, flag string, w policy.Work
 	case errors.Is(err, errNoWorkload) && len(w.Labels) > 0:
 		return w, nil
 	case errors.Is(err, errNoWorkload):
-		return w, usageError{fmt.Errorf("%s %s/%s: %w in namespace %s; of one that is yet to come, give the labels: ?label=value&…", flag, w.Namespace, w.Name, err, w.Namespace)}
+		return w, program.Misuse(fmt.Errorf("%s %s/%s: %w in namespace %s; of one that is yet to come, give the labels: ?label=value&…", flag, w.Namespace, w.Name, err, w.Namespace))
 	case err != nil:
 		return w, a.noAccess(fmt.Errorf("%s %s/%s: %w", flag, w.Namespace, w.Name, err))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/sidecar/inject/manifest"
 )
@@ -45,7 +46,7 @@ standard error. The exit code is 1 when an object asks for what cannot be; nothi
   helm template ./app | sallyport inject -f - -n shop`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{fmt.Errorf("name files with -f (%w)", err)}
+				return program.Misuse(fmt.Errorf("name files with -f (%w)", err))
 			}
 			return nil
 		},
@@ -64,10 +65,10 @@ standard error. The exit code is 1 when an object asks for what cannot be; nothi
 
 func (f *injectFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 {
-		return usageError{errors.New("inject takes files with -f FILE, or -f - for standard input; got none")}
+		return program.Misuse(errors.New("inject takes files with -f FILE, or -f - for standard input; got none"))
 	}
 	if f.settingsGiven && f.cluster.given() {
-		return usageError{errors.New("--injection-config and a cluster (--kubeconfig, --context): name one of the two")}
+		return program.Misuse(errors.New("--injection-config and a cluster (--kubeconfig, --context): name one of the two"))
 	}
 	settings, err := f.load(cmd.Context())
 	if err != nil {
@@ -78,7 +79,7 @@ func (f *injectFlags) run(cmd *cobra.Command) error {
 	for i, name := range f.files {
 		data, err := readObjects(cmd.InOrStdin(), name)
 		if err != nil {
-			return usageError{fmt.Errorf("-f %s: %w", name, err)}
+			return program.Misuse(fmt.Errorf("-f %s: %w", name, err))
 		}
 		changed, outcomes, err := manifest.Inject(data, f.namespace, settings)
 		tell(cmd.ErrOrStderr(), name, outcomes)
@@ -93,7 +94,7 @@ func (f *injectFlags) run(cmd *cobra.Command) error {
 		out = append(out, changed...)
 	}
 	if refused {
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	_, err = cmd.OutOrStdout().Write(out)
 	return err
@@ -128,7 +129,7 @@ func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
 	case f.settingsGiven:
 		data, err := os.ReadFile(f.settings)
 		if err != nil {
-			return inject.Settings{}, usageError{fmt.Errorf("--injection-config: %w", err)}
+			return inject.Settings{}, program.Misuse(fmt.Errorf("--injection-config: %w", err))
 		}
 		text, from = data, f.settings
 	case f.cluster.given():
@@ -142,7 +143,7 @@ func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
 	}
 	settings, err := inject.ParseSettings(text)
 	if err != nil {
-		return settings, usageError{fmt.Errorf("%s: %w", from, err)}
+		return settings, program.Misuse(fmt.Errorf("%s: %w", from, err))
 	}
 	return settings, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
@@ -46,7 +47,7 @@ The exit code is 0 when there is no error, 1 when there is one; with --strict wa
   kubectl get serviceentries,virtualservices -A -o yaml | sallyport lint --mesh-config mesh.yaml -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !f.cluster.meant() {
-				return usageError{errors.New("lint takes files and directories, or - for standard input; got none; without them, name a cluster with --kubeconfig")}
+				return program.Misuse(errors.New("lint takes files and directories, or - for standard input; got none; without them, name a cluster with --kubeconfig"))
 			}
 			return nil
 		},
@@ -61,14 +62,14 @@ The exit code is 0 when there is no error, 1 when there is one; with --strict wa
 
 func (f *lintFlags) run(cmd *cobra.Command, args []string) error {
 	if f.output != "text" && f.output != "json" {
-		return usageError{fmt.Errorf("-o %q: must be text or json", f.output)}
+		return program.Misuse(fmt.Errorf("-o %q: must be text or json", f.output))
 	}
 	var result lintResult
 	var objects []config.Object
 	for _, arg := range args {
 		found, err := lintArgument(cmd.InOrStdin(), arg, &result)
 		if err != nil {
-			return usageError{fmt.Errorf("lint: %w", err)}
+			return program.Misuse(fmt.Errorf("lint: %w", err))
 		}
 		objects = append(objects, found...)
 	}
@@ -90,7 +91,7 @@ func (f *lintFlags) judge(result *lintResult, objects []config.Object) error {
 	if f.meshConfig != "" {
 		loaded, err := mesh.Load(f.meshConfig)
 		if err != nil {
-			return usageError{err}
+			return program.Misuse(err)
 		}
 		cfg = loaded
 	}
@@ -206,7 +207,7 @@ func (l *lintResult) print(cmd *cobra.Command, format string, strict bool) error
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d objects: %d errors, %d warnings\n", l.Objects, l.Errors, l.Warnings)
 	if l.Errors > 0 || (strict && l.Warnings > 0) {
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	return nil
 }

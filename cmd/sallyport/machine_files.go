@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
@@ -77,10 +78,10 @@ account until it expires, and each certificate takes one that is good: bring a n
 
 func (f *machineFlags) run(ctx context.Context, out io.Writer) error {
 	if f.file == "" || f.out == "" || f.controller == "" {
-		return usageError{errors.New("--file, --output and --controller are required")}
+		return program.Misuse(errors.New("--file, --output and --controller are required"))
 	}
 	if (f.dataDir == "") == !f.cluster.given() {
-		return usageError{errors.New("whose token? give --data DIR, or --kubeconfig FILE, and not both")}
+		return program.Misuse(errors.New("whose token? give --data DIR, or --kubeconfig FILE, and not both"))
 	}
 	group, err := f.group()
 	if err != nil {
@@ -118,7 +119,7 @@ and as user 1337:
 func (f *machineFlags) group() (*config.Object, error) {
 	text, err := os.ReadFile(f.file)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, program.Misuse(err)
 	}
 	read := decode.File(f.file, text)
 	var found []*config.Object
@@ -131,7 +132,7 @@ func (f *machineFlags) group() (*config.Object, error) {
 	case len(found) == 0 && len(read.Findings) > 0:
 		return nil, errors.New(read.Findings[0].String()) // which names the file
 	case len(found) != 1:
-		return nil, usageError{fmt.Errorf("%s has %d WorkloadGroups that could be meant, want one: name it by --group NAMESPACE/NAME", f.file, len(found))}
+		return nil, program.Misuse(fmt.Errorf("%s has %d WorkloadGroups that could be meant, want one: name it by --group NAMESPACE/NAME", f.file, len(found)))
 	}
 	for _, finding := range admission.Validate(*found[0]) {
 		if finding.Severity == admission.Error {
@@ -165,7 +166,7 @@ func (f *machineFlags) environment(group *config.Object, account string) string 
 func (f *machineFlags) vouchByKey(_ context.Context, namespace, account string) (secret, roots string, err error) {
 	o := tokenOptions{dataDir: f.dataDir, account: namespace + "/" + account, ttl: f.ttl, output: "text"}
 	if _, _, err := o.validate(); err != nil {
-		return "", "", usageError{err}
+		return "", "", program.Misuse(err)
 	}
 	text, err := os.ReadFile(filepath.Join(f.dataDir, ca.BundleFile))
 	if err != nil {

@@ -39,13 +39,13 @@ Exit codes: 0 done, 1 the answer is no, 2 the call was wrong, 3 it failed.`,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
+				return program.Misuse(err)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Misuse(err) })
 	root.AddCommand(
 		upCommand(), controllerCommand(), explainCommand(), lintCommand(), auditCommand(),
 		proxiesCommand(), configCommand(), tokenCommand(), caCommand(), injectCommand(), checkCommand(), verifyCommand(), policyCommand(), detectCommand(),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/table"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/policy"
@@ -105,10 +106,10 @@ WORKLOAD is the name of a pod, a WorkloadEntry or a service account, or any name
 func oneArgument(what, like string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usageError{fmt.Errorf("%s takes one %s, like %s; got %d arguments", cmd.Name(), what, like, len(args))}
+			return program.Misuse(fmt.Errorf("%s takes one %s, like %s; got %d arguments", cmd.Name(), what, like, len(args)))
 		}
 		if strings.TrimSpace(args[0]) == "" {
-			return usageError{fmt.Errorf("%s takes one %s, like %s; this one is empty", cmd.Name(), what, like)}
+			return program.Misuse(fmt.Errorf("%s takes one %s, like %s; this one is empty", cmd.Name(), what, like))
 		}
 		return nil
 	}
@@ -132,16 +133,16 @@ func (f *policyFlags) addMatrix(cmd *cobra.Command) {
 func (f *policyFlags) check() (time.Time, error) {
 	f.source.output = "text"
 	if err := f.source.check(); err != nil {
-		return time.Time{}, usageError{err}
+		return time.Time{}, program.Misuse(err)
 	}
 	switch f.output {
 	case "table", "json", "csv", "svg":
 	default:
-		return time.Time{}, usageError{fmt.Errorf("-o %q: must be table, json, csv or svg", f.output)}
+		return time.Time{}, program.Misuse(fmt.Errorf("-o %q: must be table, json, csv or svg", f.output))
 	}
 	at, err := policy.ParseTime(f.at)
 	if err != nil {
-		return at, usageError{err}
+		return at, program.Misuse(err)
 	}
 	if at.IsZero() {
 		at = time.Now()
@@ -175,11 +176,11 @@ func (f *policyFlags) ask(cmd *cobra.Command, host, from string) error {
 		return err
 	}
 	if f.limit < 1 {
-		return usageError{errors.New("--limit: must be at least 1")}
+		return program.Misuse(errors.New("--limit: must be at least 1"))
 	}
 	q, err := matrix.ParseQuestion(host, from, f.account, f.at)
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	q.Port, q.Limit = uint32(f.port), f.limit
 	var m matrix.Matrix

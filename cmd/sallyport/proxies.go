@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +30,7 @@ cluster all replicas of the controller are asked, through the API server; each p
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" {
-				return usageError{fmt.Errorf("-o %q: must be table or json", output)}
+				return program.Misuse(fmt.Errorf("-o %q: must be table or json", output))
 			}
 			replicas, failed := controllers(cmd.Context(), &cluster, admin)
 			defer closeAll(replicas)
@@ -112,13 +113,13 @@ NAMESPACE/POD or POD.NAMESPACE.`,
   sallyport config "$(sallyport proxies -o json | jq -r '.[0].id')" | jq .clusters`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("config takes one proxy's id; see sallyport proxies")}
+				return program.Misuse(fmt.Errorf("config takes one proxy's id; see sallyport proxies"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "json" {
-				return usageError{fmt.Errorf("-o %q: must be json", output)}
+				return program.Misuse(fmt.Errorf("-o %q: must be json", output))
 			}
 			replicas, failed := controllers(cmd.Context(), &cluster, admin)
 			defer closeAll(replicas)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/remotesecret"
 )
 
@@ -58,10 +59,10 @@ in that cluster; call this again, and apply what it prints, before that. With --
 
 func (f *remoteSecretFlags) run(cmd *cobra.Command) error {
 	if err := f.Validate(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if !f.cluster.given() {
-		return usageError{errors.New("which cluster is to be read? give --kubeconfig FILE, or --context CONTEXT")}
+		return program.Misuse(errors.New("which cluster is to be read? give --kubeconfig FILE, or --context CONTEXT"))
 	}
 	access, err := f.cluster.connect()
 	if err != nil {

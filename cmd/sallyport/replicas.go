@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/forward"
 	"github.com/sallyport/sallyport/xds/serve"
 )
@@ -95,7 +96,7 @@ func (r replica) ask(ctx context.Context, path string, query url.Values) ([]byte
 	u := url.URL{Scheme: "http", Host: r.host, Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--admin-addr %q: %w", r.host, err)}
+		return nil, program.Misuse(fmt.Errorf("--admin-addr %q: %w", r.host, err))
 	}
 	resp, err := r.client.Do(req)
 	switch {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/seen"
@@ -114,7 +115,7 @@ func reviewRejectCommand() *cobra.Command {
 		Args: oneArgument("ID", "b9dd30d8802c"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.reason == "" {
-				return usageError{errors.New("--reason: say why, for those who come after")}
+				return program.Misuse(errors.New("--reason: say why, for those who come after"))
 			}
 			return f.decide(cmd, args[0], review.StateRejected, time.Time{}, nil)
 		},
@@ -133,11 +134,11 @@ func reviewSnoozeCommand() *cobra.Command {
 		Args: oneArgument("ID", "b9dd30d8802c"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (f.until == "") == (f.forTime == "") {
-				return usageError{errors.New("--for and --until: give one of them")}
+				return program.Misuse(errors.New("--for and --until: give one of them"))
 			}
 			until, err := later(cmp.Or(f.until, f.forTime), time.Now())
 			if err != nil {
-				return usageError{fmt.Errorf("--for and --until: %w", err)}
+				return program.Misuse(fmt.Errorf("--for and --until: %w", err))
 			}
 			return f.decide(cmd, args[0], review.StateSnoozed, until, nil)
 		},
@@ -161,7 +162,7 @@ func (f *reviewFlags) files() (review.Files, error) {
 		return review.Files{Dir: f.decisions}, nil
 	}
 	if f.log.cluster.given() {
-		return review.Files{}, usageError{errors.New("--decisions: name the folder in which this cluster's reviewers keep their decisions")}
+		return review.Files{}, program.Misuse(errors.New("--decisions: name the folder in which this cluster's reviewers keep their decisions"))
 	}
 	data, err := auditData(f.log.data)
 	return review.Files{Dir: filepath.Join(data, "review")}, err
@@ -179,12 +180,12 @@ type looked struct {
 // look reads the configuration and the log.
 func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err error) {
 	if err := f.check(); err != nil {
-		return l, usageError{err}
+		return l, program.Misuse(err)
 	}
 	l.now = time.Now()
 	since, err := query.ParseTime(f.since, l.now)
 	if err != nil {
-		return l, usageError{fmt.Errorf("--since: %w", err)}
+		return l, program.Misuse(fmt.Errorf("--since: %w", err))
 	}
 	if l.files, err = f.files(); err != nil {
 		return l, err
@@ -203,7 +204,7 @@ func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err e
 
 func (f *reviewFlags) list(cmd *cobra.Command) error {
 	if f.output != "table" && f.output != "json" {
-		return usageError{fmt.Errorf("-o %q: must be table or json", f.output)}
+		return program.Misuse(fmt.Errorf("-o %q: must be table or json", f.output))
 	}
 	l, err := f.look(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
@@ -293,7 +294,7 @@ func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
 }
 
 func errThere(path string) error {
-	return usageError{fmt.Errorf("--write %q: the file is there already: name another", path)}
+	return program.Misuse(fmt.Errorf("--write %q: the file is there already: name another", path))
 }
 
 // writeNew writes a file that is not there.
@@ -312,7 +313,7 @@ func writeNew(path string, text []byte) error {
 }
 
 // errLakeTakesNone says why there are no words with --lake.
-var errLakeTakesNone = usageError{errors.New("--lake: a word is recorded before it counts, and a lake takes no records: name the log of an audit server, with --data or --kubeconfig. review list reads a lake")}
+var errLakeTakesNone = program.Misuse(errors.New("--lake: a word is recorded before it counts, and a lake takes no records: name the log of an audit server, with --data or --kubeconfig. review list reads a lake"))
 
 // decide keeps a decision about an id, once it is recorded, and what it is about is done. prepare, if any, finds out before whether that can be
 // done, and how; others decide meanwhile. A stale id is refused.
@@ -321,10 +322,10 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 		return errLakeTakesNone
 	}
 	if !review.IsID(id) {
-		return usageError{fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id)}
+		return program.Misuse(fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id))
 	}
 	if err := review.CheckReason(f.reason); err != nil {
-		return usageError{fmt.Errorf("--reason: %w", err)}
+		return program.Misuse(fmt.Errorf("--reason: %w", err))
 	}
 	l, err := f.look(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
@@ -382,7 +383,7 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 
 func refusedAsStale(cmd *cobra.Command, err error) error {
 	fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %v\n", err)
-	return answerNo{}
+	return program.AnswerNo{}
 }
 
 // caller is who runs this, by the operating system's word: the user's name, or its number where it has none.

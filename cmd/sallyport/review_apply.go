@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/egress/audit/actions"
@@ -26,16 +27,16 @@ import (
 func (f *reviewFlags) mayApply() error {
 	switch {
 	case !f.apply && (f.yes || f.dryRun):
-		return usageError{errors.New("--yes and --dry-run: they are about --apply")}
+		return program.Misuse(errors.New("--yes and --dry-run: they are about --apply"))
 	case !f.apply:
 	case f.yes && f.dryRun:
-		return usageError{errors.New("--yes and --dry-run: give one of them")}
+		return program.Misuse(errors.New("--yes and --dry-run: give one of them"))
 	case f.write != "":
-		return usageError{errors.New("--write and --apply: give one of them; what is applied is printed")}
+		return program.Misuse(errors.New("--write and --apply: give one of them; what is applied is printed"))
 	case f.source.up != "" || f.source.configDir != "":
-		return usageError{errors.New("--apply: it is for a cluster's objects (--kubeconfig); of a directory name a file with --write")}
+		return program.Misuse(errors.New("--apply: it is for a cluster's objects (--kubeconfig); of a directory name a file with --write"))
 	case !f.log.cluster.meant():
-		return usageError{errors.New("--apply: which cluster? give --kubeconfig FILE")}
+		return program.Misuse(errors.New("--apply: which cluster? give --kubeconfig FILE"))
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (f *reviewFlags) agreed(cmd *cobra.Command, text []byte) error {
 	}
 	terminal, is := cmd.InOrStdin().(*os.File)
 	if is = is && term.IsTerminal(int(terminal.Fd())); !is && !f.dryRun {
-		return usageError{errors.New("--apply: there is no terminal to ask on: give --yes, or --dry-run to see the objects")}
+		return program.Misuse(errors.New("--apply: there is no terminal to ask on: give --yes, or --dry-run to see the objects"))
 	}
 	if _, err := cmd.OutOrStdout().Write(text); err != nil {
 		return err
@@ -108,7 +109,7 @@ func agrees(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}
 	fmt.Fprintln(out, "sallyport: nothing is approved, and nothing applied")
-	return answerNo{}
+	return program.AnswerNo{}
 }
 
 // applied records what is about to be applied, and applies it, whether or not somebody interrupts it then.

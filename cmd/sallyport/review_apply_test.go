@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube"
@@ -56,11 +57,11 @@ func TestReviewApplies(t *testing.T) {
 	}
 	a.byToken(t, changes)
 	f.source.configDir = "x"
-	if err := f.mayApply(); !errors.As(err, new(usageError)) {
+	if err := f.mayApply(); !errors.As(err, new(program.UsageError)) {
 		t.Errorf("to a directory: %v", err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if err := (&reviewFlags{apply: true}).mayApply(); !errors.As(err, new(usageError)) {
+	if err := (&reviewFlags{apply: true}).mayApply(); !errors.As(err, new(program.UsageError)) {
 		t.Errorf("to no cluster: %v", err)
 	}
 }
@@ -85,7 +86,7 @@ func (a *clusterLab) byToken(t *testing.T, changes []suggest.Change) {
 
 // TestAskedBeforeItIsApplied: what is applied was shown before and agreed to, or asked for with --yes; with --dry-run it is shown only.
 func TestAskedBeforeItIsApplied(t *testing.T) {
-	for answer, want := range map[string]error{"y\n": nil, "Yes\n": nil, "\n": answerNo{}, "n\n": answerNo{}, "": answerNo{}, "yesterday\n": answerNo{}} {
+	for answer, want := range map[string]error{"y\n": nil, "Yes\n": nil, "\n": program.AnswerNo{}, "n\n": program.AnswerNo{}, "": program.AnswerNo{}, "yesterday\n": program.AnswerNo{}} {
 		if err := agrees(t.Context(), strings.NewReader(answer), io.Discard); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
@@ -112,12 +113,12 @@ func TestAskedBeforeItIsApplied(t *testing.T) {
 		if err := tt.flags.agreed(cmd, []byte("kind: X\n")); !errors.Is(err, tt.want) || (out.Len() > 0) != tt.shown {
 			t.Errorf("%+v: %v, %q", tt.flags, err, out.String())
 		}
-		if err := (&reviewFlags{apply: true}).agreed(cmd, nil); !errors.As(err, new(usageError)) {
+		if err := (&reviewFlags{apply: true}).agreed(cmd, nil); !errors.As(err, new(program.UsageError)) {
 			t.Errorf("without a terminal: %v", err)
 		}
 	}
 	for _, f := range []reviewFlags{{yes: true}, {dryRun: true}, {apply: true, yes: true, dryRun: true}, {apply: true, observed: observed{}, write: "x.yaml"}} {
-		if err := f.mayApply(); !errors.As(err, new(usageError)) {
+		if err := f.mayApply(); !errors.As(err, new(program.UsageError)) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/egress/simulate/report"
@@ -75,7 +76,7 @@ func (f *simulateFlags) filter(now time.Time) (filter query.Filter, err error) {
 	filter.From, errs[2] = query.ParseWorkload(f.from)
 	for i, flag := range []string{"--since", "--until", "--from"} {
 		if errs[i] != nil {
-			return filter, usageError{fmt.Errorf("%s: %w", flag, errs[i])}
+			return filter, program.Misuse(fmt.Errorf("%s: %w", flag, errs[i]))
 		}
 	}
 	filter.Host = f.host
@@ -96,7 +97,7 @@ func (f *simulateFlags) check() error {
 
 func (f *simulateFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	now := time.Now()
 	filter, err := f.filter(now)
@@ -128,7 +129,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) (err error) {
 	}
 	if n := found.Inputs.NewlyDenied; f.maxDenied >= 0 && n > f.maxDenied {
 		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %d distinct inputs would newly be denied, more than --max-newly-denied %d\n", n, f.maxDenied)
-		return answerNo{}
+		return program.AnswerNo{}
 	}
 	return nil
 }

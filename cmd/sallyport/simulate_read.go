@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/egress/simulate"
@@ -57,16 +58,16 @@ func (f *simulateFlags) candidate(cmd *cobra.Command, settings mesh.Config, ther
 	for _, file := range f.files {
 		found, err := lintArgument(cmd.InOrStdin(), file, &said)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("-f: %w", err)}
+			return nil, program.Misuse(fmt.Errorf("-f: %w", err))
 		}
 		more = append(more, found...)
 	}
 	if len(more) == 0 && len(f.files) > 0 && said.Errors == 0 {
-		return nil, usageError{fmt.Errorf("-f %s: there are no objects in it", strings.Join(f.files, " -f "))}
+		return nil, program.Misuse(fmt.Errorf("-f %s: there are no objects in it", strings.Join(f.files, " -f ")))
 	}
 	left, err := f.without(there)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, program.Misuse(err)
 	}
 	dated(more, there, f.source.cluster.given(), now)
 	would := simulate.Applied(left, more)
@@ -76,7 +77,7 @@ func (f *simulateFlags) candidate(cmd *cobra.Command, settings mesh.Config, ther
 	}
 	if said.Errors > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: the change would be refused: %d errors\n", said.Errors)
-		return nil, answerNo{}
+		return nil, program.AnswerNo{}
 	}
 	changes, stays := simulate.Put(more), map[config.Key]bool{}
 	for i := range would {

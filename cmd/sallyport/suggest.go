@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/seen"
@@ -211,7 +212,7 @@ func later(text string, now time.Time) (time.Time, error) {
 func (f *suggestFlags) run(cmd *cobra.Command) error {
 	times, err := f.options(time.Now())
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	inForce, err := f.inForce(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {

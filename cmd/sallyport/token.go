@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/token"
 )
@@ -35,7 +36,7 @@ made in the data folder when it is not there yet. Whoever holds the token is the
   sallyport token --data /var/lib/sallyport shop/checkout --ttl 1h -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("want one argument NAMESPACE/SERVICEACCOUNT, got %d: %q", len(args), args)}
+				return program.Misuse(fmt.Errorf("want one argument NAMESPACE/SERVICEACCOUNT, got %d: %q", len(args), args))
 			}
 			return nil
 		},
@@ -48,14 +49,14 @@ made in the data folder when it is not there yet. Whoever holds the token is the
 	flags.StringVar(&o.dataDir, "data", "", "the controller's data folder (required)")
 	flags.DurationVar(&o.ttl, "ttl", 24*time.Hour, "how long the token is valid")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return program.Misuse(err) })
 	return command
 }
 
 func printToken(w io.Writer, o tokenOptions, now time.Time) error {
 	namespace, serviceAccount, err := o.validate()
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	key, err := token.OpenKey(o.dataDir)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/xds/identity/token"
 )
 
@@ -76,9 +77,9 @@ func TestTokenUsage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := runToken(c.args...)
-			var usage usageError
+			var usage program.UsageError
 			if !errors.As(err, &usage) {
-				t.Fatalf("error %v, want a usageError", err)
+				t.Fatalf("error %v, want a UsageError", err)
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %q does not name %s", err, c.want)

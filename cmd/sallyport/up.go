@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/config/source/dir"
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -52,7 +53,7 @@ unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-conf
   HTTPS_PROXY=http://127.0.0.1:3128 curl https://external.com`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("up takes the directory with the configuration, and nothing else; got %d arguments", len(args))}
+				return program.Misuse(fmt.Errorf("up takes the directory with the configuration, and nothing else; got %d arguments", len(args)))
 			}
 			return nil
 		},
@@ -91,18 +92,18 @@ const (
 
 func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	if st, err := os.Stat(f.dir); err == nil && !st.IsDir() {
-		return usageError{fmt.Errorf("%q: it is a file; name the directory that it is in", f.dir)}
+		return program.Misuse(fmt.Errorf("%q: it is a file; name the directory that it is in", f.dir))
 	} else if err != nil {
-		return usageError{fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir)}
+		return program.Misuse(fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir))
 	}
 	proxy, err := freeAddress("--proxy-addr", f.proxyAddr)
 	if err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if f.consoleAddr != "" {
 		console, err := freeAddress("--console-addr", f.consoleAddr)
 		if err != nil {
-			return usageError{err}
+			return program.Misuse(err)
 		}
 		f.consoleAddr = console.String()
 	}
@@ -125,13 +126,13 @@ func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
 	f.watching.configDir, f.watching.meshConfig = f.dir, f.meshConfig
 	f.pages.up, f.pages.meshConfig = f.dir, f.meshConfig
 	if _, err := f.lake.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if _, err := f.sending.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if err := f.watching.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	if f.data, err = auditData(f.data); err != nil {
 		return err

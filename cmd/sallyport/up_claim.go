@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // claim takes a data directory for one "up", until the process ends however it ends. Two of them would answer for each
@@ -23,7 +25,7 @@ func claim(data string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		err = errors.Join(err, f.Close())
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, usageError{fmt.Errorf("--data %q: another sallyport up is running with it; stop that one, or give this one a directory of its own", data)}
+			return nil, program.Misuse(fmt.Errorf("--data %q: another sallyport up is running with it; stop that one, or give this one a directory of its own", data))
 		}
 		return nil, fmt.Errorf("--data %q: %w", data, err)
 	}

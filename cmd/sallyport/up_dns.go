@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/host"
 )
 
@@ -26,13 +27,13 @@ func (f *upFlags) names() (upNames, error) {
 	for _, server := range f.dnsServers {
 		addr, err := serverAddr(server)
 		if err != nil {
-			return n, usageError{fmt.Errorf("--dns-server %q: must be IP or IP:PORT, like 127.0.0.1:5353", server)}
+			return n, program.Misuse(fmt.Errorf("--dns-server %q: must be IP or IP:PORT, like 127.0.0.1:5353", server))
 		}
 		n.closed = n.closed && addr.IsLoopback()
 	}
 	for _, pattern := range f.allowPrivate {
 		if err := checkPrivate(pattern); err != nil {
-			return n, usageError{err}
+			return n, program.Misuse(err)
 		}
 		n.private = append(n.private, pattern)
 	}

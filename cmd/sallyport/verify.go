@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/cmd/sallyport/judge"
 	"github.com/sallyport/sallyport/serviceentry/policy"
@@ -124,7 +125,7 @@ func (f *verifyFlags) inCluster() bool { return !f.up && !f.local && f.results =
 
 func (f *verifyFlags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
-		return usageError{err}
+		return program.Misuse(err)
 	}
 	var findings []judge.Finding
 	var from string
@@ -147,16 +148,16 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 func (f *verifyFlags) here(cmd *cobra.Command) (string, []judge.Finding, error) {
 	env, err := f.targets.Env()
 	if err != nil {
-		return "", nil, usageError{err}
+		return "", nil, program.Misuse(err)
 	}
 	ways, err := f.targets.Ways()
 	if err != nil {
-		return "", nil, usageError{err}
+		return "", nil, program.Misuse(err)
 	}
 	from, facts := "this machine", judge.Facts{}
 	if f.up {
 		if env.Proxy, err = f.forwardProxy(); err != nil {
-			return "", nil, usageError{err}
+			return "", nil, program.Misuse(err)
 		}
 		from, facts.Up, facts.Decide = "this machine, by the proxy "+env.Proxy.Host, true, f.askUp(cmd.Context())
 	}
@@ -210,7 +211,7 @@ func (f *verifyFlags) readResults(cmd *cobra.Command) (string, []judge.Finding, 
 	if f.results != "-" {
 		file, err := os.Open(f.results)
 		if err != nil {
-			return "", nil, usageError{fmt.Errorf("--results %q: %w", f.results, err)}
+			return "", nil, program.Misuse(fmt.Errorf("--results %q: %w", f.results, err))
 		}
 		defer func() { _ = file.Close() }()
 		in = file
@@ -221,14 +222,14 @@ func (f *verifyFlags) readResults(cmd *cobra.Command) (string, []judge.Finding, 
 	}
 	report, err := readReport(text)
 	if err != nil {
-		return "", nil, usageError{fmt.Errorf("--results %q: %w", f.results, err)}
+		return "", nil, program.Misuse(fmt.Errorf("--results %q: %w", f.results, err))
 	}
 	if f.explain.configDir == "" {
 		return "where it was tried", judge.Judge(report, judge.Facts{}), nil
 	}
 	workload, err := policy.ParseWorkload(f.from)
 	if err != nil {
-		return "", nil, usageError{fmt.Errorf("--from %w", err)}
+		return "", nil, program.Misuse(fmt.Errorf("--from %w", err))
 	}
 	snapshot, err := readOnce(cmd.Context(), "--config-dir", f.explain.configDir, f.explain.meshConfig, cmd.ErrOrStderr())
 	if err != nil {
@@ -271,7 +272,7 @@ func (f *verifyFlags) report(w io.Writer, from string, findings []judge.Finding)
 	case err != nil:
 		return err
 	case sum.Open > 0:
-		return answerNo{}
+		return program.AnswerNo{}
 	case sum.Unclear > 0:
 		return fmt.Errorf("of %d ways it could not be told whether they are open", sum.Unclear)
 	case sum.Closed == 0:

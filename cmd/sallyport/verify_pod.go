@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/check"
 	"github.com/sallyport/sallyport/cmd/sallyport/forward"
 	"github.com/sallyport/sallyport/cmd/sallyport/inpod"
@@ -45,7 +46,7 @@ type podRun struct {
 func (f *verifyFlags) inPod(ctx context.Context, progress io.Writer) (string, []judge.Finding, error) {
 	workload, err := policy.ParseWorkload(f.from)
 	if err != nil {
-		return "", nil, usageError{fmt.Errorf("--from %w", err)}
+		return "", nil, program.Misuse(fmt.Errorf("--from %w", err))
 	}
 	r := &podRun{verifyFlags: f, progress: progress}
 	if r.access, err = f.explain.cluster.open(ctx); err != nil {
@@ -68,7 +69,7 @@ func (f *verifyFlags) inPod(ctx context.Context, progress io.Writer) (string, []
 		return "", nil, err
 	}
 	if _, err := f.targets.Env(); err != nil {
-		return "", nil, usageError{err}
+		return "", nil, program.Misuse(err)
 	}
 	report, err := r.try(ctx)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *podRun) agentImage() (string, error) {
 			return c.Image, nil
 		}
 	}
-	return "", usageError{fmt.Errorf("pod %s/%s has no proxy whose image could be used: name one that has sallyport-agent as its entry point with --image", r.pod.Namespace, r.pod.Name)}
+	return "", program.Misuse(fmt.Errorf("pod %s/%s has no proxy whose image could be used: name one that has sallyport-agent as its entry point with --image", r.pod.Namespace, r.pod.Name))
 }
 
 // podOf is a pod that runs, of the workload: the one of that name, or one that belongs to it, or has it for its service
@@ -144,7 +145,7 @@ func (a *clusterAccess) podOf(ctx context.Context, w policy.Workload) (*corev1.P
 	}
 	switch {
 	case there == 0:
-		return nil, usageError{fmt.Errorf("--from %s/%s: namespace %s has no pod of this name, nor of a workload or a service account of this name", w.Namespace, w.Name, w.Namespace)}
+		return nil, program.Misuse(fmt.Errorf("--from %s/%s: namespace %s has no pod of this name, nor of a workload or a service account of this name", w.Namespace, w.Name, w.Namespace))
 	case best == nil:
 		return nil, fmt.Errorf("--from %s/%s: none of its %d pods runs", w.Namespace, w.Name, there)
 	}
