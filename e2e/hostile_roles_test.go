@@ -16,8 +16,27 @@ import (
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
-// hostilePort is that of the hosts of this test, which all are one server.
-const hostilePort = 9585
+// hostilePort is that of the hosts of this test, which all are one server. It answers reachedDenied for those that are denied.
+const (
+	hostilePort   = 9585
+	reachedDenied = 299
+)
+
+// serveHostile is that server.
+func serveHostile(t *testing.T, s *story.Scene) {
+	t.Helper()
+	l, err := s.World.Outside.Listen(netip.AddrPortFrom(world.OutsideAddrs[0], hostilePort).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(strings.ToLower(r.Host), "denied-") {
+			w.WriteHeader(reachedDenied)
+		}
+	})}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(l) }()
+}
 
 // hostilePaths are paths that servers may take for others, with the status that each has where /admin/** is denied, and the rest of a host is not.
 func hostilePaths(host string) map[string]int {
@@ -31,9 +50,10 @@ func hostilePaths(host string) map[string]int {
 
 // hostileRole is a proxy that keeps policies, for who comes by it.
 type hostileRole struct {
-	name string
-	host string // that rules let through, but for /admin/**
-	dial func() (net.Conn, error)
+	name   string
+	host   string // that rules let through, but for /admin/**
+	byConn bool   // its connections are for that host, which has what is asked of any other by them
+	dial   func() (net.Conn, error)
 }
 
 // authority is its host as requests say it.
@@ -81,7 +101,7 @@ func TestHostileRequestsAtAllRoles(t *testing.T) {
 	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
 		t.Fatal(err)
 	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{hostilePort})
+	serveHostile(t, s)
 	a.write(t, "hostile.yaml", hostileObjects(s))
 	for _, r := range hostileRoles(ctx, t, w) {
 		t.Run(r.name, r.holds)
@@ -124,10 +144,10 @@ func hostileRoles(ctx context.Context, t *testing.T, w *waypointTest) []hostileR
 	}
 	far := w.hboneClient(t, "one")
 	return []hostileRole{
-		{"gateway", "gateway.hostile.test", from(app, "gateway.hostile.test")},
-		{"sidecar", "straight.hostile.test", from(app, "straight.hostile.test")},
-		{"node", "straight.hostile.test", from(w.alpha.caller, "straight.hostile.test")},
-		{"waypoint", "front.hostile.test", func() (net.Conn, error) {
+		{name: "gateway", host: "gateway.hostile.test", dial: from(app, "gateway.hostile.test")},
+		{name: "sidecar", host: "straight.hostile.test", dial: from(app, "straight.hostile.test")},
+		{name: "node", host: "straight.hostile.test", dial: from(w.alpha.caller, "straight.hostile.test")},
+		{name: "waypoint", host: "front.hostile.test", byConn: true, dial: func() (net.Conn, error) {
 			c, err := through(ctx, far, fmt.Sprintf("front.hostile.test:%d", hostilePort))
 			if err != nil {
 				return nil, err
@@ -167,12 +187,12 @@ func (r hostileRole) holds(t *testing.T) {
 	r.holdsHosts(t)
 }
 
-// holdsHosts: what a request says that it is for is what policies are asked about, or it goes nowhere, whatever its connection was for.
+// holdsHosts: what a request says that it is for is what policies are asked about, or it goes where its connection is for, and nowhere else.
 func (r hostileRole) holdsHosts(t *testing.T) {
 	own, denied := r.authority(r.host), r.authority("denied-"+r.host)
 	for _, host := range []string{denied, "DENIED-" + r.authority(r.host), r.authority("denied-" + r.host + "."), "denied-" + r.host} {
-		if got, err := r.ask("GET", "/public", host, ""); err == nil && got == 200 {
-			t.Errorf("Host: %s is let through", host)
+		if got, err := r.ask("GET", "/public", host, ""); got == reachedDenied || err == nil && (got == 200) != r.byConn {
+			t.Errorf("Host: %s: %d", host, got)
 		}
 	}
 	kept, err := r.dial()
@@ -186,7 +206,7 @@ func (r hostileRole) holdsHosts(t *testing.T) {
 		if _, err := fmt.Fprintf(kept, "GET /public HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := statusOn(in); (got == 200) != (i == 0) {
+		if got, err := statusOn(in); (got == 200) != (i == 0 || r.byConn) {
 			t.Errorf("on one connection, %s: %d %v", host, got, err)
 		}
 	}
@@ -194,7 +214,7 @@ func (r hostileRole) holdsHosts(t *testing.T) {
 		authority, host, path string
 		open                  bool
 	}{
-		{own, "", "/public", true}, {denied, "", "/public", false}, {denied, own, "/public", false}, {"", denied, "/public", false},
+		{own, "", "/public", true}, {denied, "", "/public", r.byConn}, {denied, own, "/public", r.byConn}, {"", denied, "/public", r.byConn},
 		{own, "", "//admin/x", false}, {own, "", "/public/%2e%2e/admin/x", false},
 	} {
 		conn, err := r.dial()

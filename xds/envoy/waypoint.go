@@ -146,14 +146,6 @@ func NotFrontedHost() *routev3.VirtualHost {
 	}}
 }
 
-// MisdirectedHost is what a waypoint answers to requests for another host outside than their connection is for.
-func MisdirectedHost() *routev3.VirtualHost {
-	const why = "the connection is for another host"
-	return &routev3.VirtualHost{Name: "misdirected", Domains: []string{"*"}, Routes: []*routev3.Route{
-		Refuse(wire.ClosedRoute+why, MatchAnyRequest(), http.StatusMisdirectedRequest, "sallyport: "+why+" than %REQ(:AUTHORITY)%\n", nil),
-	}}
-}
-
 // AuthorizationOverride are AuthorizationPolicies of a row's, or of a table's, in the place of those of the filter.
 func AuthorizationOverride(f *httprbacv3.RBAC) *anypb.Any {
 	return ToAny(&httprbacv3.RBACPerRoute{Rbac: f})

@@ -99,8 +99,7 @@ func (h *Host) closed(port registry.Port) bool {
 	return false
 }
 
-// table is a port's routes of requests: those of a sidecar's row, whatever the requests' Host, since the connection says which Service it is for. Where a host outside is, the gateway behind goes
-// by the Host: another one than the connection is for would be asked about as this one.
+// table is a port's routes of requests: those of a sidecar's row, whatever the requests' Host, since the connection says which Service it is for.
 func (h *Host) table(row *resource.Resource) []*resource.Resource {
 	vh := &routev3.VirtualHost{}
 	if err := proto.Unmarshal(row.Value(), vh); err != nil {
@@ -110,10 +109,7 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 		if row.Name != wire.VhostName(wire.RouteName(port.Number), h.Service.Host) || !port.Protocol.IsHTTP() {
 			continue
 		}
-		vh.Name = h.Service.Host
-		if !h.outside() {
-			vh.Domains = []string{"*"}
-		}
+		vh.Name, vh.Domains = h.Service.Host, []string{"*"}
 		vh.Routes = slices.DeleteFunc(vh.Routes, envoy.IsAnswer)
 		name := h.front(port).Name()
 		rc := &routev3.RouteConfiguration{
@@ -121,12 +117,7 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 			RequestHeadersToRemove:         []string{"x-envoy-original-path", "x-envoy-decorator-operation"},
 			MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(envoy.MaxBody),
 		}
-		if h.outside() {
-			if !slices.Contains(vh.Domains, "*") {
-				rc.VirtualHosts = append(rc.VirtualHosts, envoy.MisdirectedHost())
-			}
-			rc.IgnorePortInHostMatching = true
-			// nobody outside is told
+		if h.outside() { // nobody outside is told
 			rc.RequestHeadersToRemove = append([]string{"x-forwarded-proto"}, rc.RequestHeadersToRemove...)
 		}
 		rc.TypedPerFilterConfig = h.leaves(port)
