@@ -89,7 +89,7 @@ test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
 	go test -race -timeout 25m $$(go list ./... | grep -vxFf <(go list $(PURE) ./e2e/...))
 	go test -timeout 25m $(PURE) $(RANDOM)
 	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
-	go test -p 1 -timeout 25m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$')
+	go test -p 1 -timeout 40m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$')
 
 .PHONY: test-long
 test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table; Kafka's own broker.
