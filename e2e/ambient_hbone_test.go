@@ -72,16 +72,7 @@ func serveTold(t *testing.T, at *world.Host, addr netip.Addr, ports ...uint16) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go doTold(c.(*net.TCPConn))
-			}
-		}()
+		serveEach(t, l, func(c net.Conn) { doTold(c.(*net.TCPConn)) })
 	}
 }
 

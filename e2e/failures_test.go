@@ -162,16 +162,7 @@ func (w *failures) serve(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { f.serve(w, c.(*net.TCPConn)); _ = c.Close() }()
-			}
-		}()
+		serveEach(t, l, func(c net.Conn) { f.serve(w, c.(*net.TCPConn)) })
 	}
 	var objects strings.Builder
 	for way, gateway := range map[string]string{"gateway": "istio-system/istio-egressgateway", "straight": "direct"} {

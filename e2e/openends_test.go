@@ -75,22 +75,11 @@ func (o *openEnds) serve(t *testing.T) {
 				return o.scene.Outside.CA.Issue(h.ServerName)
 			}})
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer func() { _ = c.Close() }()
-					if port == echoesHTTP && !upgraded(c) {
-						return
-					}
-					_, _ = io.Copy(c, c)
-				}()
+		serveEach(t, l, func(c net.Conn) {
+			if port != echoesHTTP || upgraded(c) {
+				_, _ = io.Copy(c, c)
 			}
-		}()
+		})
 	}
 	o.scene.Outside.Set("talks.open.test", time.Minute, world.OutsideAddrs[0])
 	o.registerTalks(t)

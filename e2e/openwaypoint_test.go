@@ -23,16 +23,7 @@ func (w *waypointTest) ends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _ = upgraded(c); _ = c.Close() }()
-		}
-	}()
+	serveEach(t, l, func(c net.Conn) { _ = upgraded(c) })
 	w.scene.Outside.Set(endingHost, time.Minute, world.OutsideAddrs[0])
 	w.write(t, "ending.yaml", fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: ending, namespace: delta}\n"+
 		"spec: {hosts: [%s], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}]}\n", endingHost, endingPort))

@@ -24,18 +24,7 @@ func TestTunnelsByHTTP2AreDeniedWithWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
-		}
-	}()
-	t.Cleanup(func() { _ = l.Close(); <-done })
+	serveEach(t, l, func(c net.Conn) { _, _ = io.Copy(c, c) })
 	port := netip.MustParseAddrPort(l.Addr().String()).Port()
 	objects := "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{name: closed, hosts: [two.up.test], action: Deny, reason: not this one}, {name: open, hosts: [one.up.test], action: Allow}]}\n"
 	for _, name := range []string{"one", "two"} {

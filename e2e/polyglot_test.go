@@ -35,21 +35,29 @@ func (p polyglot) serve(t *testing.T, at *world.Host, addr netip.Addr, ports []u
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.Close() })
 		first := false
 		for _, other := range speakFirst {
 			first = first || other == port
 		}
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go p.talk(c, first)
-			}
-		}()
+		serveEach(t, l, func(c net.Conn) { p.talk(c, first) })
 	}
+}
+
+// serveEach serves each connection that comes by itself, and closes it then, until the test ends.
+func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				serve(c)
+			}()
+		}
+	}()
 }
 
 func (p polyglot) talk(c net.Conn, first bool) {

@@ -73,24 +73,12 @@ func serveRUOK(t *testing.T, host *world.Host, at netip.AddrPort) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	t.Cleanup(func() { _ = l.Close(); <-done })
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.WriteString(c, firstWords)
-				if asked, err := io.ReadAll(c); err == nil && string(asked) == "ruok" {
-					_, _ = io.WriteString(c, imok)
-				}
-			}()
+	serveEach(t, l, func(c net.Conn) {
+		_, _ = io.WriteString(c, firstWords)
+		if asked, err := io.ReadAll(c); err == nil && string(asked) == "ruok" {
+			_, _ = io.WriteString(c, imok)
 		}
-	}()
+	})
 }
 
 // ruok says what it has to say and shuts its side at once, as "echo ruok | nc" does.

@@ -55,18 +55,10 @@ func serveGreeting(t *testing.T, at *world.Host, addr netip.AddrPort) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			peer, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-			_, _ = fmt.Fprintln(c, peer)
-			_ = c.Close()
-		}
-	}()
+	serveEach(t, l, func(c net.Conn) {
+		peer, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		_, _ = fmt.Fprintln(c, peer)
+	})
 }
 
 // seenAs is who a server at a pod's own address says that it sees, by each way to ask it.
