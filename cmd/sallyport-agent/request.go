@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // requestCommand asks Envoy's administration, which listens on the pod's loopback only. Its words are those of Istio's

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 // waitFlags say what to wait for.

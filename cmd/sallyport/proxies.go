@@ -12,8 +12,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/spf13/cobra"
+
+	"github.com/sallyport/sallyport/cmd/program"
 )
 
 func proxiesCommand() *cobra.Command {

@@ -1,6 +1,9 @@
 package registry
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // MostChains is how many servers of a port that end TLS in the usual way have a filter chain each. Of more, all have one together, which finds the
 // certificate on demand, by the name that a client says: each costs its own then, and none the others'. Few keep their chains, since Envoy does not
@@ -54,11 +57,33 @@ func (o *IngressServer) findable() bool {
 	return o.Serves == ServesTLSRequests && o.TLS.Plain() && len(o.TLS.Credentials) <= 1 && !(o.Alone && strings.HasPrefix(o.GatewayServer.Hosts[0].Host, "*"))
 }
 
-// uncovered leaves out the servers with a host below a pattern of one that keeps its chain, whose chain would take what is for them.
-func (o *IngressPorts) uncovered(x *onDemand) (out []*IngressServer) {
+// uncovered leaves out the servers with a host below a pattern of one that keeps its chain, whose chain would take what is for them; and then those below a pattern of these.
+func (o *IngressPorts) uncovered(x *onDemand) []*IngressServer {
+	left := x.servers
+	for {
+		in := map[*IngressServer]bool{}
+		for _, s := range left {
+			in[s] = true
+		}
+		tails := o.tails(func(s *IngressServer) bool { return s.Listen == x.port && s.Serves.Family() == PassesTLS && !in[s] })
+		var out []*IngressServer
+		for _, s := range left {
+			if !slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return isBelow(f.Host, tails) }) {
+				out = append(out, s)
+			}
+		}
+		if len(out) == len(left) {
+			return left
+		}
+		left = out
+	}
+}
+
+// tails are the patterns of some servers, without their "*".
+func (o *IngressPorts) tails(of func(*IngressServer) bool) map[string]bool {
 	tails := map[string]bool{}
 	for _, s := range o.Servers {
-		if s.Listen != x.port || s.Serves.Family() != PassesTLS || s.findable() && s.Alone == x.alone {
+		if !of(s) {
 			continue
 		}
 		for _, f := range s.Hosts {
@@ -67,69 +92,18 @@ func (o *IngressPorts) uncovered(x *onDemand) (out []*IngressServer) {
 			}
 		}
 	}
-	if len(tails) == 0 {
-		return x.servers
-	}
-	below := func(host string) bool {
-		host = strings.TrimPrefix(host, "*")
-		for i := range len(host) {
-			if host[i] == '.' && i > 0 && tails[host[i:]] {
-				return true
-			}
-		}
-		return tails[""]
-	}
-	for _, s := range x.servers {
-		covered := false
-		for _, f := range s.Hosts {
-			covered = covered || below(f.Host)
-		}
-		if !covered {
-			out = append(out, s)
-		}
-	}
-	if len(out) == len(x.servers) {
-		return out
-	}
-	return o.withoutBelow(x, out)
+	return tails
 }
 
-// withoutBelow goes on where a pattern has to keep its chain for one above it: what is below it keeps its own, too.
-func (o *IngressPorts) withoutBelow(x *onDemand, servers []*IngressServer) []*IngressServer {
-	in := map[*IngressServer]bool{}
-	for _, s := range servers {
-		in[s] = true
-	}
-	for {
-		n := len(in)
-		for _, kept := range x.servers {
-			if in[kept] {
-				continue
-			}
-			for _, f := range kept.Hosts {
-				if !strings.HasPrefix(f.Host, "*") {
-					continue
-				}
-				for s := range in {
-					for _, g := range s.Hosts {
-						if g.Host != f.Host && Covers(f.Host, g.Host) {
-							delete(in, s)
-						}
-					}
-				}
-			}
-		}
-		if len(in) == n {
-			break
+// isBelow says whether a pattern with one of the tails covers a host, and is not the host itself. "*" covers all.
+func isBelow(host string, tails map[string]bool) bool {
+	host = strings.TrimPrefix(host, "*")
+	for i := range len(host) {
+		if host[i] == '.' && i > 0 && tails[host[i:]] {
+			return true
 		}
 	}
-	var out []*IngressServer
-	for _, s := range servers {
-		if in[s] {
-			out = append(out, s)
-		}
-	}
-	return out
+	return tails[""]
 }
 
 // distinct are the servers that differ in the table which says what happens to requests inside of TLS: of those on demand the first stands for all.

@@ -161,10 +161,10 @@ func (b *batch) specialOf(host string, list []*Service) (special viewers) {
 		}
 	}
 	names := clusterNames{kubeServices{b.kube.Keyed}, b.next.Mesh.RootNamespace}
+	if slices.ContainsFunc(list, func(s *Service) bool { return registers(s.Source.Kind) && len(s.Addresses) > 0 }) { // these are the entry's where its name is not
+		b.shortOf(host, func(ns string) { special.note(ns, ns, true) })
+	}
 	for _, s := range list {
-		if registers(s.Source.Kind) && len(s.Addresses) > 0 { // these are the entry's where its name is not
-			b.shortOf(host, func(ns string) { special.note(ns, ns, true) })
-		}
 		if together || names.has(s, "") || (registers(s.Source.Kind) && s.Namespace != names.root && (s.unusual() || len(s.Addresses) > 0)) {
 			special.note(s.Namespace, s.Namespace, true)
 		}

@@ -169,8 +169,11 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.
 func narrowed(opened *registry.IngressPorts, o *registry.IngressServer, name string) bool {
+	if !o.Alone {
+		return false
+	}
 	own := o.GatewayServer.Hosts[0].Host
-	if !o.Alone || !strings.HasPrefix(own, "*") {
+	if !strings.HasPrefix(own, "*") {
 		return false
 	}
 	return slices.ContainsFunc(opened.Servers, func(x *registry.IngressServer) bool {

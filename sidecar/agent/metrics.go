@@ -91,19 +91,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.refusedHosts, prometheus.GaugeValue, float64(c.agent.refusals.len()))
 	put(c.restarts, prometheus.CounterValue, float64(c.agent.envoy.Restarts()))
 
-	if c.agent.tunnels != nil {
-		s := c.agent.tunnels.Stats()
-		put(c.requests, prometheus.GaugeValue, float64(s.Requests))
-		put(c.requestsRefused, prometheus.CounterValue, float64(s.Refused))
-		put(c.tunnelsDenied, prometheus.GaugeValue, float64(s.Denied))
-		put(c.tunnelsEnded, prometheus.CounterValue, float64(s.Ended))
-		put(c.tunnelsFailed, prometheus.CounterValue, float64(s.Failed))
-		put(c.tunnelsUnasked, prometheus.CounterValue, float64(s.Unasked))
-	}
+	open := c.agent.tunnels.Stats()
+	put(c.requests, prometheus.GaugeValue, float64(open.Requests))
+	put(c.requestsRefused, prometheus.CounterValue, float64(open.Refused))
+	put(c.tunnelsDenied, prometheus.GaugeValue, float64(open.Denied))
+	put(c.tunnelsEnded, prometheus.CounterValue, float64(open.Ended))
+	put(c.tunnelsFailed, prometheus.CounterValue, float64(open.Failed))
+	put(c.tunnelsUnasked, prometheus.CounterValue, float64(open.Unasked))
 	if c.agent.router() { // elsewhere connections have no end here
-		s := c.agent.tunnels.Stats()
-		put(c.tunnels, prometheus.GaugeValue, float64(s.Open-s.Requests))
-		put(c.tunnelsUntracked, prometheus.CounterValue, float64(s.Untracked))
+		put(c.tunnels, prometheus.GaugeValue, float64(open.Open-open.Requests))
+		put(c.tunnelsUntracked, prometheus.CounterValue, float64(open.Untracked))
 		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.canEnd()))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

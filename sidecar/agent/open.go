@@ -209,12 +209,9 @@ func (a *agent) openRelay() error {
 	}
 	cfg := relay.Config{
 		Log: a.cfg.Log, Node: self, StateDir: a.cfg.path("state", "xds"),
-		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn),
+		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn), Taken: a.taken,
 	}
 	cfg.Watches = []relay.Watch{a.dns.watch()}
-	if a.tunnels != nil {
-		cfg.Taken = a.taken
-	}
 	if a.identity != nil {
 		cfg.Watches = append(cfg.Watches, relay.Watch{TypeURL: secrets.Type, Secret: true, Apply: a.identity.Give})
 	}
@@ -263,9 +260,7 @@ func (a *agent) openServer() error {
 	if a.pods != nil {
 		a.pods.Register(a.server)
 	}
-	if a.tunnels != nil {
-		extprocv3.RegisterExternalProcessorServer(a.server, &requests{open: a.tunnels, read: a.toldOf()})
-	}
+	extprocv3.RegisterExternalProcessorServer(a.server, &requests{open: a.tunnels, read: a.toldOf()})
 	accesslogv3.RegisterAccessLogServiceServer(a.server, &accessLogs{log: a.cfg.Log, spool: a.spool, records: a.reader})
 	return nil
 }

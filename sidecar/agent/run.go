@@ -81,9 +81,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 	if a.prober != nil {
 		group.Go(func() error { a.prober.Run(ctx); return nil })
 	}
-	if a.tunnels != nil {
-		group.Go(func() error { a.tunnels.Run(ctx); return nil })
-	}
+	group.Go(func() error { a.tunnels.Run(ctx); return nil })
 }
 
 // shipTheRest waits for the records of Envoy's last moments.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -35,11 +36,10 @@ type certificates struct {
 	hosts  map[string]string // a host, a pattern or "*" → the name of its secret; "" where it is closed
 	told   []string          // the hosts that the last Apply was about
 	asked  map[string]*askedName
-	by     map[string]map[string]struct{} // the names that are shown a secret, by its name
-	loose  map[string]uint64              // those of asked that are no host's own → when they came
-	came   uint64
-	known  bool                // which hosts there are has been said, in this life or an earlier one
-	flying map[string][]string // the names in a response that Envoy has not answered yet, by nonce
+	by     map[string]map[string]struct{}   // the names that are shown a secret, by its name
+	loose  *simplelru.LRU[string, struct{}] // those of asked that are no host's own, by when they came
+	known  bool                             // which hosts there are has been said, in this life or an earlier one
+	flying map[string][]string              // the names in a response that Envoy has not answered yet, by nonce
 }
 
 // askedName is a name that Envoy holds a certificate for, or waits for one.
@@ -56,7 +56,8 @@ func newCertificates(log *slog.Logger) *certificates {
 
 // reset forgets the session.
 func (c *certificates) reset() {
-	c.asked, c.by, c.loose, c.flying = map[string]*askedName{}, map[string]map[string]struct{}{}, map[string]uint64{}, map[string][]string{}
+	c.asked, c.by, c.flying = map[string]*askedName{}, map[string]map[string]struct{}{}, map[string][]string{}
+	c.loose, _ = simplelru.NewLRU[string, struct{}](mostLoose, nil) // an error would be that of a size of nothing
 }
 
 // watch follows the hosts.
@@ -115,19 +116,12 @@ func (c *certificates) ask(name, version string) (instead string, is bool) {
 	if _, own := c.hosts[name]; own || name == ondemand.NoServerName {
 		return "", false
 	}
-	c.came++
-	c.loose[name] = c.came
-	if len(c.loose) <= mostLoose {
-		return "", false
+	if c.loose.Len() == mostLoose {
+		instead, _, is = c.loose.GetOldest()
+		c.drop(instead)
 	}
-	oldest := c.came
-	for other, came := range c.loose {
-		if came <= oldest {
-			instead, oldest = other, came
-		}
-	}
-	c.drop(instead)
-	return instead, true
+	c.loose.Add(name, struct{}{})
+	return instead, is
 }
 
 // drop forgets a name.
@@ -135,7 +129,7 @@ func (c *certificates) drop(name string) {
 	if a := c.asked[name]; a != nil {
 		c.show(name, a, "")
 		delete(c.asked, name)
-		delete(c.loose, name)
+		c.loose.Remove(name)
 	}
 }
 
@@ -165,14 +159,11 @@ func (c *certificates) about(hosts []string) (names []string) {
 		if host == "*" {
 			host = ondemand.NoServerName
 		}
-		if _, loose := c.loose[host]; !loose && c.asked[host] != nil {
+		if !c.loose.Contains(host) && c.asked[host] != nil {
 			names = append(names, host)
 		}
 	}
-	for name := range c.loose {
-		names = append(names, name)
-	}
-	return names
+	return append(names, c.loose.Keys()...)
 }
 
 // certificateRequest takes a request of Envoy's for certificates by name.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 
@@ -146,9 +147,7 @@ func (d *delta) next() *deltaResponse {
 		return nil
 	}
 	r := d.ready[0]
-	copy(d.ready, d.ready[1:])
-	d.ready[len(d.ready)-1] = nil
-	d.ready = d.ready[:len(d.ready)-1]
+	d.ready = slices.Delete(d.ready, 0, 1)
 	return r
 }
 

@@ -201,11 +201,13 @@ func ends(l egresspolicy.Level) bool { return slices.ContainsFunc(l, (*egresspol
 
 // leavingFrom is what ends requests that leave from a proxy that keeps the policies of some namespaces, beside the root namespace's; nil are all of them.
 func leavingFrom(s *registry.Snapshot, namespaces []string) []*resource.Resource {
+	if namespaces == nil {
+		namespaces = s.PolicedNamespaces()
+	}
 	var policies, end bool
-	for _, ns := range s.PolicedNamespaces() {
-		if ns == s.Mesh.RootNamespace || namespaces == nil || slices.Contains(namespaces, ns) {
-			policies, end = true, end || ends(s.Policies(ns))
-		}
+	for _, ns := range append([]string{s.Mesh.RootNamespace}, namespaces...) {
+		l := s.Policies(ns)
+		policies, end = policies || len(l) > 0, end || ends(l)
 	}
 	return envoy.Leaving(policies, end)
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"k8s.io/client-go/rest"
 )
 
 // TestRelistIsNoOlder: a server that came back gives no watch from the version that a client saw last, and, asked for a list in pages of that version, what there was then. A
@@ -39,28 +37,11 @@ func TestRelistIsNoOlder(t *testing.T) {
 	}))
 	defer server.Close()
 
-	k := kinds()[0]
-	c, err := newClients(&rest.Config{Host: server.URL}, []kind{k})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.http.CloseIdleConnections()
-	from, err := c.listerWatcher(k, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newStore([]kind{k})
-	ctx, cancel := contextOf(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.reflect(ctx, k, from, s)
-	}()
+	s, stop := reflected(t, server.URL)
+	defer stop()
 	there := 0
 	eventually(t, "what came while the server was away is there", func() bool {
 		there += len(s.collect().changes)
 		return there == 2
 	})
-	cancel()
-	<-done
 }

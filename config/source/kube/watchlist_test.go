@@ -34,27 +34,36 @@ func TestWatchList(t *testing.T) {
 	}))
 	defer server.Close()
 
+	s, stop := reflected(t, server.URL)
+	defer stop()
+	eventually(t, "everything is there", func() bool { settled, _ := s.all(true); return settled })
+	if got := s.collect(); len(got.changes) != 2 || len(got.judgements) != 2 || lists.Load() != 0 {
+		t.Errorf("changes %v, %d other requests", got.changes, lists.Load())
+	}
+}
+
+// reflected is what a server has of a kind, followed until stop is called.
+func reflected(t *testing.T, url string) (s *store, stop func()) {
+	t.Helper()
 	k := kinds()[0]
-	c, err := newClients(&rest.Config{Host: server.URL}, []kind{k})
+	c, err := newClients(&rest.Config{Host: url}, []kind{k})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.http.CloseIdleConnections()
 	from, err := c.listerWatcher(k, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore([]kind{k})
+	s = newStore([]kind{k})
 	ctx, cancel := contextOf(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.reflect(ctx, k, from, s)
 	}()
-	eventually(t, "everything is there", func() bool { settled, _ := s.all(true); return settled })
-	if got := s.collect(); len(got.changes) != 2 || len(got.judgements) != 2 || lists.Load() != 0 {
-		t.Errorf("changes %v, %d other requests", got.changes, lists.Load())
+	return s, func() {
+		cancel()
+		<-done
+		c.http.CloseIdleConnections()
 	}
-	cancel()
-	<-done
 }
