@@ -13,11 +13,20 @@ import (
 // where clients are told so, by its label or by a waypoint, or where nothing else may come: elsewhere, telling it apart would keep protocols waiting in
 // which the server speaks first.
 func InboundAtNode(s *registry.Snapshot, ns string, labels map[string]string) Inbound {
+	return InboundToldMutual(s, ns, labels, ToldMutual(s, ns, labels))
+}
+
+// ToldMutual says whether clients are told that a pod without a sidecar takes mutual TLS: by its label, or by a waypoint, which is one of them.
+func ToldMutual(s *registry.Snapshot, ns string, labels map[string]string) bool {
+	return s.ToldMutual(labels) || s.BehindWaypoint(ns, labels)
+}
+
+// InboundToldMutual is InboundAtNode of a pod whose clients were told so, or were not.
+func InboundToldMutual(s *registry.Snapshot, ns string, labels map[string]string, told bool) Inbound {
 	in := Inbound{Mode: registry.Disable, Alone: true, Authorized: len(s.AuthorizingInbound(ns, labels)) > 0}
 	if !s.Mesh.MutualTLS {
 		return in
 	}
-	told := s.ToldMutual(labels) || s.BehindWaypoint(ns, labels)
 	as := func(m registry.MTLSMode) registry.MTLSMode {
 		if m == registry.Permissive && !told {
 			return registry.Disable

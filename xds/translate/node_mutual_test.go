@@ -88,7 +88,8 @@ func TestWhoComesIsKeptFirst(t *testing.T) {
 		t.Fatal(read.Findings)
 	}
 	l := &listenerv3.Listener{}
-	must(proto.Unmarshal((&translate.PodListeners{}).Of(testCase{objects: read.Objects, mesh: settings}.snapshot(), "shop/a", "shop", nil)[ambient.PodInbound], l))
+	templates, _ := (&translate.PodListeners{}).Of(testCase{objects: read.Objects, mesh: settings}.snapshot(), "shop/a", "shop", nil)
+	must(proto.Unmarshal(templates[ambient.PodInbound], l))
 	var names []string
 	for _, f := range l.ListenerFilters {
 		names = append(names, f.Name)

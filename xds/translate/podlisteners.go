@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
@@ -25,7 +26,12 @@ type PodListeners struct {
 	mu   sync.Mutex
 	made map[string]*podListeners   // by pod
 	like map[string][]*podListeners // by their hint
+	told map[string]time.Time       // pods whose clients are told to speak mutual TLS; or were, and until when that is told apart
 }
+
+// Told is how long a pod goes on telling mutual TLS apart when its clients are told to speak it no more: a waypoint that has left it may hear of that later than the pod's
+// node, and nodes later than that (xds/serve/fronts.go). Without it the app would be given what it cannot read.
+const Told = 6 * time.Second
 
 type podListeners struct {
 	from      podListenerInputs
@@ -39,11 +45,41 @@ type podListenerInputs struct {
 	policies authz.Set
 }
 
-// Of gives a pod's, by their names; nil where it has what all pods have.
-func (d *PodListeners) Of(s *registry.Snapshot, pod, namespace string, labels map[string]string) map[string][]byte {
-	from := podListenerInputsOf(s, namespace, labels)
+// Of gives a pod's, by their names; nil where it has what all pods have. They are others after a time, if nothing else changes until then, where that is said.
+func (d *PodListeners) Of(s *registry.Snapshot, pod, namespace string, labels map[string]string) (templates map[string][]byte, after time.Duration) {
+	told := resolve.ToldMutual(s, namespace, labels)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !told {
+		after = d.untold(pod)
+	} else if until, known := d.told[pod]; !known || !until.IsZero() {
+		if d.told == nil {
+			d.told = map[string]time.Time{}
+		}
+		d.told[pod] = time.Time{}
+	}
+	return d.of(podListenerInputsOf(s, namespace, labels, told || after > 0), pod), after
+}
+
+// untold is how long a pod of whose clients none is told to speak mutual TLS tells it apart all the same. The lock is held.
+func (d *PodListeners) untold(pod string) time.Duration {
+	until, was := d.told[pod]
+	if !was {
+		return 0
+	}
+	if until.IsZero() {
+		until = time.Now().Add(Told)
+		d.told[pod] = until
+	}
+	left := time.Until(until)
+	if left <= 0 {
+		delete(d.told, pod)
+	}
+	return max(left, 0)
+}
+
+// of gives what is made from something for a pod. The lock is held.
+func (d *PodListeners) of(from podListenerInputs, pod string) map[string][]byte {
 	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 {
 		d.leave(pod)
 		return nil
@@ -106,12 +142,13 @@ func (d *PodListeners) Forget(pod string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave(pod)
+	delete(d.told, pod)
 }
 
-// podListenerInputsOf finds what is for a pod.
-func podListenerInputsOf(s *registry.Snapshot, namespace string, labels map[string]string) podListenerInputs {
+// podListenerInputsOf finds what is for a pod whose clients were told to speak mutual TLS, or were not.
+func podListenerInputsOf(s *registry.Snapshot, namespace string, labels map[string]string, told bool) podListenerInputs {
 	d := podListenerInputs{inboundInputs(s, Class{}), s.AuthorizingInbound(namespace, labels)}
-	d.Inbound = resolve.InboundAtNode(s, namespace, labels)
+	d.Inbound = resolve.InboundToldMutual(s, namespace, labels, told)
 	return d
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
@@ -66,7 +67,8 @@ func TestPodListeners(t *testing.T) {
 	const security = "apiVersion: security.istio.io/v1\nmetadata: {name: p, namespace: shop}\n"
 	var d translate.PodListeners
 	of := func(name, text string, labels map[string]string) map[string][]byte {
-		return d.Of(snapshotOf(t, name, text), "shop/web-1", "shop", labels)
+		out, _ := d.Of(snapshotOf(t, name, text), "shop/web-1", "shop", labels)
+		return out
 	}
 	strict := security + "kind: PeerAuthentication\nspec: {mtls: {mode: STRICT}}\n"
 	first := of("strict", strict, nil)
@@ -78,7 +80,7 @@ func TestPodListeners(t *testing.T) {
 	if again := of("again", strict, nil); &again[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
 		t.Error("what did not change was made again")
 	}
-	if other := d.Of(snapshotOf(t, "other", strict), "shop/web-2", "shop", nil); &other[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
+	if other, _ := d.Of(snapshotOf(t, "other", strict), "shop/web-2", "shop", nil); &other[ambient.PodTunnel][0] != &first[ambient.PodTunnel][0] {
 		t.Error("two pods that have the same hold it twice")
 	}
 	d.Forget("shop/web-1")
@@ -88,7 +90,7 @@ func TestPodListeners(t *testing.T) {
 	settings := mesh.Default()
 	settings.ProtocolDetectionTimeout = 7 * time.Second
 	later := testCase{objects: decode.File("a.yaml", []byte(strict)).Objects, mesh: settings}.snapshot()
-	if again := d.Of(later, "shop/web-1", "shop", nil); string(again[ambient.PodInbound]) == string(first[ambient.PodInbound]) {
+	if again, _ := d.Of(later, "shop/web-1", "shop", nil); string(again[ambient.PodInbound]) == string(first[ambient.PodInbound]) {
 		t.Error("clients are waited for as long as before, though the mesh's settings say otherwise")
 	}
 	allowed := of("authorized", security+"kind: AuthorizationPolicy\nspec: {rules: [{from: [{source: {principals: [cluster.local/ns/a/sa/b]}}]}]}\n", nil)
@@ -133,4 +135,44 @@ func TestUpdatePods(t *testing.T) {
 	if _, refs := translate.UpdatePods(next, now, now); len(refs) != 0 {
 		t.Errorf("nothing differs, but %v", refs)
 	}
+}
+
+// TestPodsTellMutualApartForAWhile: a pod whose waypoint has left it takes mutual TLS until all have heard of that, what policies say of it notwithstanding; and no longer.
+func TestPodsTellMutualApartForAWhile(t *testing.T) {
+	const (
+		objects = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient}}\n---\n" +
+			"apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: all}}\nspec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}\n"
+		policy = "---\napiVersion: security.istio.io/v1\nmetadata: {name: p, namespace: shop}\nkind: AuthorizationPolicy\nspec: {rules: [{from: [{source: {principals: [cluster.local/ns/a/sa/b]}}]}]}\n"
+	)
+	synctest.Test(t, func(t *testing.T) {
+		var d translate.PodListeners
+		s, policed := snapshotOf(t, "objects", objects), snapshotOf(t, "policed", objects+policy)
+		at := func(s *registry.Snapshot, labels map[string]string) (string, time.Duration) {
+			out, after := d.Of(s, "shop/web-1", "shop", labels)
+			return string(out[ambient.PodInbound]), after
+		}
+		fronted := map[string]string{"istio.io/use-waypoint": "waypoint"}
+		before, after := at(s, fronted)
+		if before == "" || after != 0 {
+			t.Fatalf("%d bytes behind the waypoint, and others after %s", len(before), after)
+		}
+		for range 3 { // looked at for other reasons
+			if now, after := at(s, nil); now != before || after <= 0 {
+				t.Errorf("%d bytes when it has left, %d before; others after %s", len(now), len(before), after)
+			}
+			time.Sleep(translate.Told / 4)
+		}
+		now, _ := at(policed, nil)
+		at(policed, fronted)
+		if with, _ := at(policed, fronted); !strings.Contains(now, "ns/a/sa/b") || now != with {
+			t.Error("the policy does not count, or mutual TLS is not told apart with it")
+		}
+		if _, after := at(s, nil); after != translate.Told {
+			t.Errorf("it left again, and has others after %s", after)
+		}
+		time.Sleep(translate.Told)
+		if now, after := at(s, nil); now != "" || after != 0 {
+			t.Errorf("%d bytes in the end, and others after %s", len(now), after)
+		}
+	})
 }

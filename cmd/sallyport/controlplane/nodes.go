@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -28,10 +29,11 @@ type nodes struct {
 	pods       map[string]map[config.Key]*config.Object // by node
 	at         map[config.Key]string                    // a pod's node
 	namespaces map[string]string                        // by name: the value of ambient.Label
+	again      map[string]bool                          // nodes whose pods are looked at again after a time
 }
 
 func newNodes(root func() string) *nodes {
-	return &nodes{root: root, pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}}
+	return &nodes{root: root, pods: map[string]map[config.Key]*config.Object{}, at: map[config.Key]string{}, namespaces: map[string]string{}, again: map[string]bool{}}
 }
 
 // apply takes changes, and gives the nodes on which pods came, went or changed, or are in the mesh now and were not, or the reverse.
@@ -167,11 +169,30 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 			if translate.HasOwnTables(s, o.Namespace) {
 				one.Outbound = ambient.OutboundOf(o.Namespace)
 			}
-			one.Templates = p.podListeners.Of(s, one.Key(), o.Namespace, o.Labels)
+			var after time.Duration
+			if one.Templates, after = p.podListeners.Of(s, one.Key(), o.Namespace, o.Labels); after > 0 {
+				p.nodes.later(node, after, func() { p.cache.PodsChanged(map[string]bool{node: true}) })
+			}
 		}
 		out = append(out, one)
 	}
 	return out
+}
+
+// later does something about a node's pods after a time, and once however often that is asked for until then.
+func (n *nodes) later(node string, after time.Duration, do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.again[node] {
+		return
+	}
+	n.again[node] = true
+	time.AfterFunc(after, func() {
+		n.mu.Lock()
+		delete(n.again, node)
+		n.mu.Unlock()
+		do()
+	})
 }
 
 // nodeAgent says whether an account is that of agents of nodes.
