@@ -194,6 +194,7 @@ func givenBackBy(t *testing.T, pods map[string]*story.Pod, before map[string]int
 // middle of something is.
 func TestSilentConnections(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	a := newAttack(t)
 	count := 50
 	if longRun() {
