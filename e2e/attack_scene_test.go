@@ -184,7 +184,7 @@ func connectTo(authority string) []header {
 func (a *attack) recorded(t *testing.T, host string, fits func(record.Record) bool) record.Record {
 	t.Helper()
 	var found record.Record
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := a.scene.AuditRecords(t.Context(), "--host", host)
 		if err != nil {
 			return err

@@ -70,7 +70,7 @@ func (s *stage) inside(ns, name, url string) error {
 // taken waits until a pod is in the mesh: what nobody registered is closed, and the node's listeners are open in its network.
 func (s *stage) taken(ns, name string) {
 	s.Helper()
-	s.becomes(name+" is taken in", 30*time.Second, func() error {
+	s.becomes(name+" is taken in", time.Minute, func() error {
 		if err := s.inside(ns, name, "http://"+outsideAddrs[2].String()+"/taken"); err == nil {
 			return errors.New("what nobody registered is open")
 		}
@@ -81,7 +81,7 @@ func (s *stage) taken(ns, name string) {
 // free waits until a pod is out of it.
 func (s *stage) free(ns, name, when string) {
 	s.Helper()
-	s.becomes("the world is open "+when, 30*time.Second, func() error { return s.inside(ns, name, "http://"+nobody+"/free") })
+	s.becomes("the world is open "+when, time.Minute, func() error { return s.inside(ns, name, "http://"+nobody+"/free") })
 }
 
 // labelledLater: pods that run already are taken in as they are; those that come are before they start.
@@ -122,7 +122,7 @@ func (s *stage) leavesAsItself() {
 	s.apply(entry(calm, "external", external))
 	app := s.podIP(calm, "app")
 	for _, url := range []string{"http://" + external + "/plain", "https://" + external + "/tls"} {
-		s.becomes(url, 20*time.Second, func() error { return reaches(s.Context(), app, url) })
+		s.becomes(url, time.Minute, func() error { return reaches(s.Context(), app, url) })
 	}
 	gateways := s.kubectl("get", "pods", "-n", system, "-l", "istio=egressgateway", "-o", "jsonpath={.items[*].status.podIP} ")
 	for _, path := range []string{"/plain", "/tls"} {
@@ -139,7 +139,7 @@ func (s *stage) leavesAsItself() {
 			s.Errorf("%s: %s (%v)", raw, f, err)
 		}
 	}
-	s.becomes("all of it is recorded", 30*time.Second, func() error {
+	s.becomes("all of it is recorded", time.Minute, func() error {
 		var all []record.Record
 		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
 			return err
@@ -179,8 +179,8 @@ func (s *stage) reachEachOther() {
 		for _, to := range []string{calm, shop, plain} {
 			ip := s.podIP(to, "app")
 			for _, host := range []string{ip, "app." + to, "app." + to + ".svc.cluster.local"} {
-				s.becomes(from+" to "+to+" as "+host, 30*time.Second, func() error { return reaches(s.Context(), app, "http://"+host+":8080/") })
-				s.becomes(from+" to "+to+" as "+host+", bytes", 30*time.Second, func() error {
+				s.becomes(from+" to "+to+" as "+host, time.Minute, func() error { return reaches(s.Context(), app, "http://"+host+":8080/") })
+				s.becomes(from+" to "+to+" as "+host+", bytes", time.Minute, func() error {
 					body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=3s&send=hello&addr="+host+":9090")
 					if err == nil && !strings.Contains(body, ": hello") {
 						err = errors.New(body)
@@ -231,7 +231,7 @@ func (s *stage) notKept() {
 		s.Errorf("of pods that are served: %s", out)
 	}
 	s.apply(strictForCalm)
-	s.becomes("it is closed", 20*time.Second, func() error {
+	s.becomes("it is closed", time.Minute, func() error {
 		if s.inside(calm, "app", "http://"+external+"/strict") == nil {
 			return errors.New("it is open")
 		}
@@ -249,7 +249,7 @@ func (s *stage) podDeleted() {
 	s.startApp(calm, "brief")
 	listeners, cables := s.listeners(), s.cables()
 	s.endApp(calm, "brief")
-	s.becomes("its listeners are gone, and its cable", time.Second, func() error {
+	s.becomes("its listeners are gone, and its cable", time.Minute, func() error {
 		if now := s.listeners(); now != listeners-3 {
 			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
 		}

@@ -19,7 +19,7 @@ func (s *stage) otherPods(string) {
 	} {
 		s.startApp(shop, name, appSpec{annotations: annotation})
 		ip := s.podIP(shop, name)
-		s.becomes(name+": the host is reached", 20*time.Second, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
+		s.becomes(name+": the host is reached", time.Minute, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
 		s.must(blocked(s.Context(), ip, "https://"+nobody+"/"+name))
 	}
 	if kind := s.kubectl("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].spec.initContainers[?(@.name=="istio-proxy")].restartPolicy}`); kind != "Always" {

@@ -103,7 +103,7 @@ func (s *stage) playOutside() {
 	for _, a := range outsideAddrs {
 		there = append(there, netip.PrefixFrom(a, 24))
 	}
-	s.becomes("the outside is connected", 20*time.Second, func() error { // the cable of an earlier run goes in its own time
+	s.becomes("the outside is connected", time.Minute, func() error { // the cable of an earlier run goes in its own time
 		return s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there)
 	})
 	s.outside, err = outside.Start(w.Outside, outside.Plan{
