@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -15,8 +16,19 @@ const leastLimit = 30 * time.Second
 // No test is red because the machine has much else to do: what must happen has half a minute or more, which a test that is content does not wait for.
 // How soon something is, where that is promised, is held by what is seen: when what still got through began, not when somebody came to look.
 func TestLimitsAreGenerous(t *testing.T) {
+	named := map[string]durations{}
+	packageOf := func(files *token.FileSet, file *ast.File) string {
+		return filepath.Dir(files.File(file.Pos()).Name()) + " " + file.Name.Name
+	}
+	eachFile(t, func(string) bool { return true }, func(files *token.FileSet, file *ast.File) {
+		of := packageOf(files, file)
+		if named[of] == nil {
+			named[of] = durations{}
+		}
+		named[of].read(file)
+	})
 	eachFile(t, isTest, func(files *token.FileSet, file *ast.File) {
-		for at, limit := range shortLimits(file) {
+		for at, limit := range shortLimits(file, named[packageOf(files, file)]) {
 			t.Errorf("%s: gives up after %s; a busy machine may need %s", files.Position(at), limit, leastLimit)
 		}
 	})
@@ -24,10 +36,10 @@ func TestLimitsAreGenerous(t *testing.T) {
 
 // shortLimits are the limits below leastLimit after which a file's tests fail: those of functions that wait (world.Within, and those called becomes), those of loops
 // that end at a time, and those of a select whose case fails the test. A bubble's time (testing/synctest) is no machine's.
-func shortLimits(file *ast.File) map[token.Pos]time.Duration {
+func shortLimits(file *ast.File, named durations) map[token.Pos]time.Duration {
 	found := map[token.Pos]time.Duration{}
 	note := func(e ast.Expr) {
-		if limit, ok := durationOf(e); ok && limit < leastLimit {
+		if limit, ok := named.of(e); ok && limit < leastLimit {
 			found[e.Pos()] = limit
 		}
 	}
@@ -110,11 +122,36 @@ func isSelector(e ast.Expr, of, name string) bool {
 	return ok && x.Name == of
 }
 
-// durationOf is what an expression of numbers and units of package time says. Names are not looked up.
-func durationOf(e ast.Expr) (time.Duration, bool) {
+// durations are constants of a package, by name.
+type durations map[string]time.Duration
+
+// read takes those of a file that are made of numbers and units of package time alone.
+func (d durations) read(file *ast.File) {
+	for _, declared := range file.Decls {
+		list, ok := declared.(*ast.GenDecl)
+		if !ok || list.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range list.Specs {
+			for i, name := range spec.(*ast.ValueSpec).Names {
+				if values := spec.(*ast.ValueSpec).Values; i < len(values) {
+					if value, ok := durations(nil).of(values[i]); ok {
+						d[name.Name] = value
+					}
+				}
+			}
+		}
+	}
+}
+
+// of is what an expression of numbers, units of package time and such constants says.
+func (d durations) of(e ast.Expr) (time.Duration, bool) {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
-		return durationOf(e.X)
+		return d.of(e.X)
+	case *ast.Ident:
+		value, ok := d[e.Name]
+		return value, ok
 	case *ast.BasicLit:
 		n, ok := constant.Int64Val(constant.ToInt(constant.MakeFromLiteral(e.Value, e.Kind, 0)))
 		return time.Duration(n), ok
@@ -125,10 +162,13 @@ func durationOf(e ast.Expr) (time.Duration, bool) {
 			}
 		}
 	case *ast.BinaryExpr:
-		x, okX := durationOf(e.X)
-		y, okY := durationOf(e.Y)
-		if okX && okY && e.Op == token.MUL {
+		x, okX := d.of(e.X)
+		y, okY := d.of(e.Y)
+		switch {
+		case okX && okY && e.Op == token.MUL:
 			return x * y, true
+		case okX && okY && e.Op == token.ADD:
+			return x + y, true
 		}
 	}
 	return 0, false
@@ -138,6 +178,8 @@ func TestShortLimits(t *testing.T) {
 	for source, want := range map[string]int{
 		`world.Within(ctx, 20*time.Second, f)`:                                                                      1,
 		`world.Within(ctx, time.Minute, f)`:                                                                         0,
+		`world.Within(ctx, soon, f)`:                                                                                1,
+		`world.Within(ctx, patience+soon, f)`:                                                                       0,
 		`world.Within(ctx, rotatedWithin, f)`:                                                                       0,
 		`s.becomes("it is closed", time.Second, f)`:                                                                 1,
 		`for end := time.Now().Add(10 * time.Second); ; { t.Fatal() }`:                                              1,
@@ -148,11 +190,13 @@ func TestShortLimits(t *testing.T) {
 		`select { case <-time.After(time.Minute): t.Fatal("never") }`:                                               0,
 		`synctest.Test(t, func(t *testing.T) { select { case <-time.After(10 * time.Second): t.Fatal("never") } })`: 0,
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "t.go", "package t\nfunc x() {\n"+source+"\n}", parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), "t.go", "package t\nconst patience, soon = time.Minute, 2 * time.Second\nfunc x() {\n"+source+"\n}", parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := shortLimits(file); len(got) != want {
+		named := durations{}
+		named.read(file)
+		if got := shortLimits(file, named); len(got) != want {
 			t.Errorf("%s: %v found, want %d", source, got, want)
 		}
 	}

@@ -40,6 +40,7 @@ func TestManyHostsFewUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	app := appOf(s)
+	app.patience = time.Minute
 	reach := func(i int) error {
 		peer, err := app.try(ctx, "http", name(i), 80, "/")
 		if err == nil && peer != world.GatewayAddr {

@@ -310,9 +310,20 @@ func (o *openEnds) onwards(t *testing.T, stay []*talk) {
 	}
 }
 
+const endedMetric = "sallyport_agent_tunnels_ended_total"
+
 func (o *openEnds) ended(t *testing.T) float64 {
 	t.Helper()
-	return o.metric(t, "sallyport_agent_tunnels_ended_total")
+	return o.metric(t, endedMetric)
+}
+
+// endedBeside is how many the clients' own agents have ended.
+func (o *openEnds) endedBeside(t *testing.T) (n float64) {
+	t.Helper()
+	for _, c := range o.callers {
+		n += metricAt(o.ctx, t, c.host, endedMetric)
+	}
+	return n
 }
 
 func (o *openEnds) metric(t *testing.T, name string) float64 {

@@ -18,7 +18,7 @@ func TestPortsAreNotGivenBack(t *testing.T) {
 	})
 }
 
-// portsGivenBack are the functions with a result that listen somewhere and do no more with it than to read its address and to close it.
+// portsGivenBack are where functions listen, that do no more with it than to read its address and to close it, before they end or before somebody has their result.
 func portsGivenBack(file *ast.File) (at []token.Pos) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		var kind *ast.FuncType
@@ -29,7 +29,7 @@ func portsGivenBack(file *ast.File) (at []token.Pos) {
 		case *ast.FuncLit:
 			kind, body = n.Type, n.Body
 		}
-		if body == nil || kind.Results == nil {
+		if body == nil {
 			return true
 		}
 		for listener, pos := range listeners(body) {
@@ -48,13 +48,27 @@ func portsGivenBack(file *ast.File) (at []token.Pos) {
 				}
 				return true
 			})
-			if closed && uses == harmless+1 { // and where it is declared
+			if (closed && kind.Results != nil || closesBeforeItsEnd(body, listener)) && uses == harmless+1 { // and where it is declared
 				at = append(at, pos)
 			}
 		}
 		return true
 	})
 	return at
+}
+
+// closesBeforeItsEnd says whether a function closes something before it returns.
+func closesBeforeItsEnd(body *ast.BlockStmt, what string) (does bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit, *ast.DeferStmt, *ast.ReturnStmt:
+			return false
+		case *ast.CallExpr:
+			does = does || isSelector(n.Fun, what, "Close")
+		}
+		return !does
+	})
+	return does
 }
 
 // listeners are the variables for what a function listens at, at any port.
@@ -87,6 +101,7 @@ func TestPortsGivenBack(t *testing.T) {
 	for source, want := range map[string]int{
 		`func free() (string, error) { l, err := net.Listen("tcp", "127.0.0.1:0"); if err != nil { return "", err }; return l.Addr().String(), l.Close() }`:     1,
 		`func free(t *testing.T) string { l, _ := net.Listen("tcp", "127.0.0.1:0"); defer func() { _ = l.Close() }(); return l.Addr().String() }`:               1,
+		`func TestNobody(t *testing.T) { l, _ := net.Listen("tcp", "127.0.0.1:0"); at := l.Addr(); l.Close(); ask(at) }`:                                        1,
 		`func TestSlow(t *testing.T) { l, _ := net.Listen("tcp", "127.0.0.1:0"); defer l.Close(); ask(l.Addr()) }`:                                              0,
 		`func serve(t *testing.T) string { l, _ := net.Listen("tcp", "127.0.0.1:0"); go accept(l); t.Cleanup(func() { l.Close() }); return l.Addr().String() }`: 0,
 	} {

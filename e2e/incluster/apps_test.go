@@ -50,7 +50,7 @@ func TestApps(t *testing.T) {
 	t.Run("jobs end", func(t *testing.T) {
 		s := s.in(t)
 		for _, job := range []string{"once", "this-year"} {
-			s.kubectl("wait", "-n", shop, "job/"+job, "--for=condition=complete", "--timeout=90s")
+			s.kubectl("wait", "-n", shop, "job/"+job, "--for=condition=complete", "--timeout=3m")
 		}
 	})
 	t.Run("nothing goes round", func(t *testing.T) {

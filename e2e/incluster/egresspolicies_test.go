@@ -41,8 +41,8 @@ func (s *stage) egressPolicies(app string) {
 		return s.warnsOf(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)), "would newly deny ", "of 1 workload in the last hour", "to "+second+":443")
 	})
 	s.apply(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)))
-	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=20s")
-	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=30s")
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=3m")
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=3m")
 	s.must(s.keptByAll())
 	for _, scheme := range []string{"http://", "https://"} {
 		s.becomes("what is not on the list is closed", time.Minute, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
@@ -119,7 +119,7 @@ func (s *stage) endsAlone(app, other string) {
 		return reaches(s.Context(), app, "https://"+external+"/before")
 	})
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=3m")
 	if time.Now().After(end) {
 		s.Log("the controllers took longer to go than the rule was to last: the end is seen all the same")
 	} else {
@@ -153,7 +153,7 @@ func (s *stage) endsAlone(app, other string) {
 // uninstalled: without the release nothing that was closed opens, and users' policies are still there.
 func (s *stage) uninstalled(app string) {
 	s.apply(fmt.Sprintf(allowlist, external, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
-	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
+	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
 	for _, target := range []string{"https://" + second, "http://" + nobody, "https://" + external} {
 		s.must(blocked(s.Context(), app, target+"/uninstalled"))
 	}
