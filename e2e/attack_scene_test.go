@@ -157,7 +157,7 @@ func newAttack(t *testing.T) *attack {
 	if err := scene.Config.Write("attack.yaml", entries); err != nil {
 		t.Fatal(err)
 	}
-	err = world.Within(ctx, attackTimeout, func() error {
+	err = world.Within(ctx, time.Minute, func() error {
 		got := a.ask(t, a.app, "", get("headers.test:8080", "/ready")...)
 		if got.status != "200" {
 			return fmt.Errorf("headers.test: %s", got)
