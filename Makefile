@@ -2,7 +2,9 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+ifndef LANES
 .NOTPARALLEL: # what is built needs the tools first
+endif
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILD    := go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
@@ -82,14 +84,20 @@ RANDOM := ./egress/detect ./cmd/sallyport/controlplane
 .PHONY: test
 test: cluster-tools tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
-	@$(MAKE) --no-print-directory -j2 test-code $(if $(filter 0,$(shell id -u)),e2e)
+	@$(MAKE) --no-print-directory -j lanes LANES='test-code $(if $(filter 0,$(shell id -u)),e2e)'
+
+# The targets that LANES names, beside each other, each in a make of its own that does one thing after the other.
+.PHONY: lanes
+lanes: $(addprefix lane-,$(LANES))
+lane-%:
+	@$(MAKE) --no-print-directory -j1 LANES= $*
 
 .PHONY: test-code
 test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
 	go test -race -timeout 25m $$(go list ./... | grep -vxFf <(go list $(PURE) ./e2e/...))
 	go test -timeout 25m $(PURE) $(RANDOM)
 	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
-	go test -p 1 -timeout 40m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$')
+	go test -p 1 -parallel 4 -timeout 40m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$') # they wait for Envoys
 
 .PHONY: test-long
 test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table; Kafka's own broker.

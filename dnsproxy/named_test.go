@@ -3,7 +3,6 @@ package dnsproxy
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 const namedConf = `options {
@@ -70,7 +70,10 @@ func startProcess(t *testing.T, command func(dir string, port int) *exec.Cmd) st
 	t.Helper()
 	client := dns.Client{Timeout: time.Second}
 	for attempt := 1; ; attempt++ {
-		port := freePort(t)
+		port, err := freeport.Port()
+		if err != nil {
+			t.Fatal(err)
+		}
 		cmd, said := command(t.TempDir(), port), new(bytes.Buffer)
 		cmd.Stdout, cmd.Stderr = said, said
 		if err := cmd.Start(); err != nil {
@@ -96,23 +99,6 @@ func startProcess(t *testing.T, command func(dir string, port int) *exec.Cmd) st
 		stop()
 		if attempt == 3 {
 			t.Fatalf("%s does not answer: %s", cmd.Path, said)
-		}
-	}
-}
-
-// freePort finds a port of the loopback that is free by UDP and TCP.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for {
-		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
-		udp.Close()
-		if err == nil {
-			tcp.Close()
-			return tcp.Addr().(*net.TCPAddr).Port
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (h *handover) goes(t *testing.T, p *ambientPod, name string) {
 	if err := errors.Join(h.scene.Config.Remove("pod-"+name+".yaml"), h.node.Tell(h.ctx, "remove", p.name, p.host)); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(h.ctx, 20*time.Second, func() error { return h.opens(p, false) }); err != nil {
+	if err := world.Within(h.ctx, time.Minute, func() error { return h.opens(p, false) }); err != nil {
 		t.Error(err)
 	}
 }

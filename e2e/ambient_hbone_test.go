@@ -380,7 +380,7 @@ func (h *hboneTest) rests(t *testing.T) {
 	if _, err := tell(h.ctx, c, h.app(h.beta), "who"); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(h.ctx, 30*time.Second, func() error {
+	if err := world.Within(h.ctx, time.Minute, func() error {
 		if c.conn.Err() == nil {
 			return errors.New("it is open")
 		}
@@ -405,7 +405,7 @@ func (h *hboneTest) plain(port uint16) (string, error) {
 
 func (h *hboneTest) eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
-	if err := world.Within(h.ctx, 20*time.Second, holds); err != nil {
+	if err := world.Within(h.ctx, time.Minute, holds); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
 }

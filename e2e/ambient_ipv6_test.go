@@ -154,7 +154,7 @@ func (a *ambientIPv6) try6(p *ambientPod, scheme, host string, at netip.Addr) (n
 // opened6 waits until a host is open, or closed, by all ways.
 func (a *ambientIPv6) opened6(t *testing.T, p *ambientPod, host string, at netip.Addr, open bool, peer netip.Addr) {
 	t.Helper()
-	if err := world.Within(a.ctx, 30*time.Second, func() error {
+	if err := world.Within(a.ctx, time.Minute, func() error {
 		for scheme := range ambientPorts {
 			seen, err := a.try6(p, scheme, host, at)
 			if (err == nil) != open {
@@ -172,7 +172,7 @@ func (a *ambientIPv6) opened6(t *testing.T, p *ambientPod, host string, at netip
 
 func (a *ambientIPv6) names(t *testing.T) {
 	for _, p := range a.pods() {
-		if err := world.Within(a.ctx, 30*time.Second, func() error {
+		if err := world.Within(a.ctx, time.Minute, func() error {
 			at, err := a.lookup(a.ctx, p, "six.ambient.test")
 			if err == nil && !netip.MustParsePrefix("2001:2::/48").Contains(at) {
 				err = fmt.Errorf("%v is not made up", at)

@@ -214,7 +214,12 @@ func (a *ambientNode) backAfter(do func() error) (c comeback, err error) {
 	if err := do(); err != nil {
 		return c, err
 	}
-	if err := world.Poll(ctx, time.Millisecond, func() error { return a.takes(false) }); err != nil {
+	if err := world.Poll(ctx, time.Millisecond, func() error {
+		if _, err := a.lastLogged("Envoy started", began); err == nil {
+			return nil // it is back already, before anybody could look
+		}
+		return a.takes(false)
+	}); err != nil {
 		return c, err
 	}
 	listens, answered := make(chan time.Time, 1), make(chan time.Time, 1)

@@ -148,7 +148,7 @@ func (a *ambientNode) pod(t *testing.T, name string, addr netip.Addr) *ambientPo
 // until waits until a host is open, or closed, for a pod by all ways.
 func (a *ambientNode) until(t *testing.T, p *ambientPod, host string, open bool) {
 	t.Helper()
-	if err := world.Within(a.ctx, 30*time.Second, func() error {
+	if err := world.Within(a.ctx, time.Minute, func() error {
 		for scheme, port := range ambientPorts {
 			if _, err := p.try(a.ctx, scheme, host, port, "/"); (err == nil) != open {
 				return fmt.Errorf("%s: %s://%s is open: %t, want %t (%w)", p.name, scheme, host, err == nil, open, err)
@@ -164,7 +164,7 @@ func (a *ambientNode) until(t *testing.T, p *ambientPod, host string, open bool)
 func (a *ambientNode) recorded(t *testing.T, what, host string, fits func(record.Record) bool) {
 	t.Helper()
 	var last []record.Record
-	if err := world.Within(a.ctx, 30*time.Second, func() error {
+	if err := world.Within(a.ctx, time.Minute, func() error {
 		records, err := a.scene.AuditRecords(a.ctx, "--host", host)
 		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
 			err = fmt.Errorf("%s: none of %d records", what, len(records))
@@ -331,7 +331,7 @@ func (a *ambientNode) churn(t *testing.T) {
 	if err := errors.Join(a.scene.Config.Remove("pod-gamma.yaml"), a.node.Tell(a.ctx, "remove", gamma.name, gamma.host)); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(a.ctx, 10*time.Second, func() error { return a.opens(gamma, false) }); err != nil {
+	if err := world.Within(a.ctx, time.Minute, func() error { return a.opens(gamma, false) }); err != nil {
 		t.Error(err)
 	}
 	if err := kept.ping(); err != nil {
@@ -356,7 +356,7 @@ func (a *ambientNode) controllerAway(t *testing.T) {
 // letGo holds that a pod whose label says so is let out, and that nothing holds the network of one that is gone.
 func (a *ambientNode) letGo(t *testing.T) {
 	a.write(t, "pod-alpha.yaml", strings.Replace(fmt.Sprintf(ambientObjects, "alpha", alphaAddr), "{app: alpha}", "{app: alpha, istio.io/dataplane-mode: none}", 1))
-	if err := world.Within(a.ctx, 20*time.Second, func() error {
+	if err := world.Within(a.ctx, time.Minute, func() error {
 		peer, err := a.alpha.try(a.ctx, "http", world.OutsideAddrs[0].String(), ambientHTTP, "/")
 		if err == nil && peer != alphaAddr {
 			err = fmt.Errorf("seen as %v", peer)
@@ -365,13 +365,13 @@ func (a *ambientNode) letGo(t *testing.T) {
 	}); err != nil {
 		t.Errorf("let out: %v", err)
 	}
-	if err := world.Within(a.ctx, 10*time.Second, func() error { return a.opens(a.alpha, false) }); err != nil {
+	if err := world.Within(a.ctx, time.Minute, func() error { return a.opens(a.alpha, false) }); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(a.scene.Config.Remove("pod-beta.yaml"), a.node.Tell(a.ctx, "remove", a.beta.name, a.beta.host)); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(a.ctx, 10*time.Second, func() error { return a.opens(a.beta, false) }); err != nil {
+	if err := world.Within(a.ctx, time.Minute, func() error { return a.opens(a.beta, false) }); err != nil {
 		t.Error(err)
 	}
 }

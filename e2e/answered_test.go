@@ -19,6 +19,7 @@ const answeredRounds = 25
 // served. Before, the name led to its own address, which the mesh lets through, so nobody notices the change.
 func TestAnsweredMeansReached(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
 	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
 		t.Fatal(err)

@@ -161,7 +161,7 @@ func (in *ingressScene) askedWhoHangs(t *testing.T, client http.RoundTripper) {
 		}
 	}
 	t.Logf("%d were answered after %s, and %d others meanwhile", cap(answers), time.Since(began).Round(time.Millisecond), others)
-	if others < cap(answers) {
+	if others < 10 { // one after the other, in ten seconds and more: who has to wait makes one or two
 		t.Errorf("only %d others were answered meanwhile", others)
 	}
 }

@@ -157,7 +157,7 @@ func newAttack(t *testing.T) *attack {
 	if err := scene.Config.Write("attack.yaml", entries); err != nil {
 		t.Fatal(err)
 	}
-	err = world.Within(ctx, attackTimeout, func() error {
+	err = world.Within(ctx, time.Minute, func() error {
 		got := a.ask(t, a.app, "", get("headers.test:8080", "/ready")...)
 		if got.status != "200" {
 			return fmt.Errorf("headers.test: %s", got)
@@ -184,7 +184,7 @@ func connectTo(authority string) []header {
 func (a *attack) recorded(t *testing.T, host string, fits func(record.Record) bool) record.Record {
 	t.Helper()
 	var found record.Record
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := a.scene.AuditRecords(t.Context(), "--host", host)
 		if err != nil {
 			return err

@@ -96,7 +96,7 @@ func hello(ctx context.Context, client *http.ClientConn, roots *x509.CertPool, h
 // recordedAll waits until there is a record of each of a client's tunnels to a host, and not one that mixes them up.
 func (a *attack) recordedAll(t *testing.T, id string, source netip.AddrPort, host string, server netip.Addr) {
 	t.Helper()
-	err := world.Within(t.Context(), 30*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := a.scene.AuditRecords(t.Context(), "--host", host)
 		if err != nil {
 			return err

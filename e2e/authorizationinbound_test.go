@@ -94,7 +94,7 @@ func (a *authorizedPod) holds(t *testing.T, path string, app, bystander bool, ap
 // turns gives the proxy's threads a moment to take over what it has.
 func turns(t *testing.T, holds func() error) {
 	t.Helper()
-	if err := world.Within(t.Context(), 5*time.Second, holds); err != nil {
+	if err := world.Within(t.Context(), time.Minute, holds); err != nil {
 		t.Error(err)
 	}
 }
@@ -243,7 +243,7 @@ func (a *authorizedPod) log(t *testing.T) {
 			return r.Verdict == record.Denied && r.Port == meshedHTTP && r.DecidedBy.Kind == "PeerAuthentication" && strings.HasPrefix(r.Source, bystanderAddr.String()+":")
 		}},
 	} {
-		err := world.Within(t.Context(), 20*time.Second, func() error {
+		err := world.Within(t.Context(), time.Minute, func() error {
 			records, err := a.scene.AuditRecords(t.Context(), "reporter:destination", "--limit", "2000")
 			for i := range records {
 				r := &records[i]

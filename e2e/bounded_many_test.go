@@ -60,7 +60,7 @@ func (a *attack) manyAtOnce(t *testing.T, open opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(ctx, 30*time.Second, func() error {
+	if err := world.Within(ctx, time.Minute, func() error {
 		c, err := open(ctx)
 		if err == nil {
 			err = c.Close()

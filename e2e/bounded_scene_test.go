@@ -128,7 +128,7 @@ func blast(c net.Conn, first string) {
 func stuckAddr(ctx context.Context, t *testing.T, s *story.Scene) netip.Addr {
 	t.Helper()
 	var addr netip.Addr
-	err := world.Within(ctx, 30*time.Second, func() (err error) {
+	err := world.Within(ctx, time.Minute, func() (err error) {
 		if addr, err = appOf(s).resolve(ctx, stuckHost); err == nil && !host.MadeUp4.Contains(addr) {
 			err = fmt.Errorf("%s is still at %s", stuckHost, addr)
 		}

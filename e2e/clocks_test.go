@@ -4,39 +4,16 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	"github.com/sallyport/sallyport/e2e/story"
 )
 
 // No test gives away a variable as the time and moves it: what it tests may read it at that moment, from a goroutine of its own. e2e/clock is for that.
 func TestMovedTimesAreClocks(t *testing.T) {
-	root, err := story.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := 0
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		read++
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	eachFile(t, isTest, func(files *token.FileSet, file *ast.File) {
 		for _, at := range movedTimes(file) {
 			t.Errorf("%s: a variable is given away as the time and moved in the same test; use a clock of e2e/clock", files.Position(at))
 		}
-		return nil
 	})
-	if err != nil || read == 0 {
-		t.Fatalf("%d files, %v", read, err)
-	}
 }
 
 // movedTimes are the functions that return a variable as the time which the same declaration assigns anew.

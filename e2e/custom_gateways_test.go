@@ -105,7 +105,7 @@ func (in *ingressScene) custom(t *testing.T) {
 		if err := in.scene.Config.Write("custom.yaml", fmt.Sprintf(ingressCustom, provider)); err != nil {
 			t.Fatal(err)
 		}
-		if err := world.Within(t.Context(), 20*time.Second, all); err != nil {
+		if err := world.Within(t.Context(), time.Minute, all); err != nil {
 			t.Errorf("%s: %v", provider, err)
 		}
 	}
@@ -130,7 +130,7 @@ func (in *ingressScene) custom(t *testing.T) {
 	if err := in.scene.Config.Remove("custom.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(t.Context(), 20*time.Second, func() error { return errors.Join(status("/asked", deny, 200), in.opens(t.Context())) }); err != nil {
+	if err := world.Within(t.Context(), time.Minute, func() error { return errors.Join(status("/asked", deny, 200), in.opens(t.Context())) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -336,7 +336,7 @@ func (p *customPod) customLog(t *testing.T) {
 	p.says(t, "/logged", 401, "", "", "x-asks", "deny")
 	p.says(t, "/logged-late", 503, "", "", "x-asks", "wait")
 	for path, reason := range map[string]string{"/logged": "denied by the provider slow", "/logged-late": "the provider slow could not be asked"} {
-		err := world.Within(t.Context(), 20*time.Second, func() error {
+		err := world.Within(t.Context(), time.Minute, func() error {
 			records, err := p.scene.AuditRecords(t.Context(), "reporter:destination", "--limit", "2000")
 			for i := range records {
 				if r := &records[i]; r.Verdict == record.Denied && r.URLPath == path && r.DecidedBy.Name == policy && strings.HasPrefix(r.Reason, reason) {

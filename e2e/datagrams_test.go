@@ -28,7 +28,7 @@ func (in *ingressScene) datagrams(t *testing.T) {
 	echoDatagrams(t, in.pod, net.JoinHostPort(web1Addr.String(), "9000"))
 	in.leadDatagrams(t, 1)
 	for _, size := range []int{1, 1400} {
-		if err := world.Within(t.Context(), 20*time.Second, func() error { _, err := in.sentBack(t, size); return err }); err != nil {
+		if err := world.Within(t.Context(), time.Minute, func() error { _, err := in.sentBack(t, size); return err }); err != nil {
 			t.Errorf("a datagram of %d bytes: %v", size, err)
 		}
 	}
@@ -98,7 +98,7 @@ func (in *ingressScene) leadDatagrams(t *testing.T, weight int, beside ...string
 func (in *ingressScene) sessions(t *testing.T) (clients []string) {
 	t.Helper()
 	for range 5 {
-		err := world.Within(t.Context(), 20*time.Second, func() error {
+		err := world.Within(t.Context(), time.Minute, func() error {
 			client, err := in.sentBack(t, 1)
 			if err == nil {
 				clients = append(clients, client)
@@ -141,7 +141,7 @@ func (in *ingressScene) recorded(t *testing.T, what string, clients []string, wi
 // turnedAway waits until a gap counts datagrams that nothing takes.
 func (in *ingressScene) turnedAway(t *testing.T) {
 	t.Helper()
-	err := world.Within(t.Context(), 30*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		_, sent := in.sentBack(t, 1)
 		records, err := in.scene.AuditRecords(t.Context())
 		if err != nil {

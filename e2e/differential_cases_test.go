@@ -69,7 +69,7 @@ var owners = map[string]string{
 	"203.0.113.122": "pods.default.svc.cluster.local",
 }
 
-// settings are the policies under which everything is tried, in this order.
+// settings are the policies under which everything is tried, each in a scene of its own.
 var settings = []struct {
 	name, policy string
 	sidecar      bool

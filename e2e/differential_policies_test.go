@@ -34,7 +34,7 @@ func (d *differential) policedBy(t *testing.T, seed uint64) {
 	}
 	for method, rule := range map[string]string{"PUT": fmt.Sprintf("mesh-%d", seed), "DELETE": fmt.Sprintf("own-%d", seed)} {
 		for _, host := range []string{"exact.test", "direct.test"} {
-			if err := world.Within(d.ctx, 20*time.Second, func() error {
+			if err := world.Within(d.ctx, time.Minute, func() error {
 				status, text, err := d.app.send(d.ctx, time.Minute, method, host, 80, "/", http.Header{})
 				if err == nil && (status != http.StatusForbidden || !strings.Contains(text, `"rule":"`+rule+`"`)) {
 					err = fmt.Errorf("%s http://%s: %d %s, want it denied by %s", method, host, status, text, rule)

@@ -25,11 +25,12 @@ import (
 func TestExplainAgreesWithEnvoy(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
-	ctx, s := setScene(t, story.InNamespaces)
-	d := newDifferential(t, s)
-	d.ctx = ctx
 	for _, setting := range settings {
 		t.Run(setting.name, func(t *testing.T) {
+			t.Parallel() // each in a scene of its own
+			ctx, s := setScene(t, story.InNamespaces)
+			d := newDifferential(t, s)
+			d.ctx = ctx
 			d.settle(t, setting.policy, setting.sidecar)
 			d.everything(t)
 			d.foreignNames(t, setting.policy == "ALLOW_ANY" && !setting.sidecar, setting.sidecar)
@@ -41,12 +42,13 @@ func TestExplainAgreesWithEnvoy(t *testing.T) {
 func TestExplainAgreesWithEnvoyOfPolicies(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
-	ctx, s := setScene(t, story.InNamespaces)
-	d := newDifferential(t, s)
-	d.ctx = ctx
-	d.settle(t, "ALLOW_ANY", false)
 	for seed := range policySeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel() // each in a scene of its own
+			ctx, s := setScene(t, story.InNamespaces)
+			d := newDifferential(t, s)
+			d.ctx = ctx
+			d.settle(t, "ALLOW_ANY", false)
 			d.policedBy(t, seed)
 			d.everything(t)
 		})
@@ -99,7 +101,7 @@ func (d *differential) foreignNames(t *testing.T, open, narrowed bool) {
 		if peer != from {
 			t.Errorf("foreign.test at %s: the server saw %q, want %q (%v)", at, peer, from, err)
 		}
-		if errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= tryWithin {
+		if errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= d.app.patience {
 			t.Errorf("foreign.test at %s: no end (%v)", at, err)
 		}
 	}
@@ -163,6 +165,7 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		t.Fatal(err)
 	}
 	d := &differential{scene: s, app: appOf(s)}
+	d.app.patience = 20 * time.Second // whatever is tried has an end
 	if err := s.Config.Write("registered.yaml", read(t, filepath.Join("testdata", "differential.yaml"))); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +193,7 @@ func (d *differential) settle(t *testing.T, policy string, sidecar bool) {
 		"https://a.wild.test:443": world.GatewayAddr, "http://direct.test:80": world.AppAddr, "https://direct.test:443": world.AppAddr,
 		"http://hidden.test:80": hidden, "http://nobody.test:80": unregistered,
 	} {
-		err := world.Within(d.ctx, 20*time.Second, func() error {
+		err := world.Within(d.ctx, time.Minute, func() error {
 			c := parse(url)
 			peer, err := d.app.try(d.ctx, c.scheme, c.host, c.port, "/settle")
 			if peer != from {
@@ -228,7 +231,7 @@ func parse(url string) *trial {
 func (d *differential) compare(t *testing.T, tried []*trial) {
 	t.Helper()
 	var all [][]record.Record
-	err := world.Within(d.ctx, 20*time.Second, func() error {
+	err := world.Within(d.ctx, time.Minute, func() error {
 		records, err := d.scene.AuditRecords(d.ctx)
 		if err != nil {
 			return err

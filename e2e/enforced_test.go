@@ -15,7 +15,7 @@ import (
 // made from. who says which these are at least.
 func enforced(ctx context.Context, t *testing.T, s *story.Scene, policy, who string, counts func(selected int) bool) {
 	t.Helper()
-	err := world.Within(ctx, 30*time.Second, func() error {
+	err := world.Within(ctx, time.Minute, func() error {
 		text, err := s.Controller.Admin(ctx, "/debug/policies")
 		if err != nil {
 			return err

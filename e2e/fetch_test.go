@@ -29,6 +29,7 @@ import (
 // would lead to otherwise.
 func TestFetchOnUse(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
 	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
 		t.Fatal(err)

@@ -237,7 +237,7 @@ func (in *ingressScene) bytesAnyhow(t *testing.T) {
 func (in *ingressScene) granted(t *testing.T) {
 	within := func(status int) {
 		t.Helper()
-		if err := world.Within(t.Context(), 20*time.Second, func() error { return in.answered(t, "http://plain.test/private", status, "", "") }); err != nil {
+		if err := world.Within(t.Context(), time.Minute, func() error { return in.answered(t, "http://plain.test/private", status, "", "") }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -118,7 +118,7 @@ func newInbound(t *testing.T) *inbound {
 	scene.Outside.Set("bank.test", theTTL, world.OutsideAddrs[3])
 	peer, stranger := withNeighbours(ctx, t, scene, peerObjects, "peer", peerAddr, "stranger", strangerAddr)
 	in := &inbound{scene: scene, peer: peer, stranger: stranger, apps: startPeerApps(t, peer.Host())}
-	err := world.Within(ctx, 30*time.Second, func() error { // both proxies know the peer's ports
+	err := world.Within(ctx, time.Minute, func() error { // both proxies know the peer's ports
 		for _, pod := range []*story.Pod{scene.App, peer} {
 			if dump, err := pod.Admin(ctx, "/config_dump?resource=dynamic_listeners"); err != nil || !strings.Contains(string(dump), "0.0.0.0_7777") {
 				return fmt.Errorf("no listener 0.0.0.0_7777 yet (%w)", err)
@@ -346,7 +346,7 @@ func (in *inbound) log(t *testing.T) {
 	if _, err := askPeer(t.Context(), in.peer.Host(), "http://external.com/own-deed", world.OutsideAddrs[0].String()); err != nil {
 		t.Fatal(err)
 	}
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := in.scene.AuditRecords(t.Context(), "--from", "default/peer")
 		if err != nil {
 			return err

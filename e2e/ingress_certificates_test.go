@@ -67,7 +67,7 @@ func TestIngressManyCertificates(t *testing.T) {
 		if err := in.scene.Config.Remove("many-9.yaml"); err != nil {
 			t.Fatal(err)
 		}
-		err := world.Within(t.Context(), 20*time.Second, func() error {
+		err := world.Within(t.Context(), time.Minute, func() error {
 			if _, err := in.subject(t, manyHost(9)); err == nil {
 				return errors.New("its host is still shown the certificate")
 			}

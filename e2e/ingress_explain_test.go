@@ -74,7 +74,7 @@ func (in *ingressScene) explained(t *testing.T, gateway string, own []entering) 
 		}
 		return nil
 	}
-	if err := world.Within(t.Context(), 30*time.Second, inForce); err != nil {
+	if err := world.Within(t.Context(), time.Minute, inForce); err != nil {
 		t.Fatal(err)
 	}
 	allowed := 0
@@ -95,7 +95,7 @@ func (in *ingressScene) explained(t *testing.T, gateway string, own []entering) 
 	if err := in.scene.Config.Remove("explained.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(t.Context(), 30*time.Second, func() error {
+	if err := world.Within(t.Context(), time.Minute, func() error {
 		resp, _, err := try(&entering{url: "http://plain.test/kept", method: "DELETE"})
 		if err == nil && resp.StatusCode == http.StatusForbidden {
 			err = errors.New("the policies are still in force")

@@ -55,7 +55,7 @@ func (in *ingressScene) heads(t *testing.T) {
 		}
 		return err
 	}
-	if err := world.Within(t.Context(), 30*time.Second, served); err != nil {
+	if err := world.Within(t.Context(), time.Minute, served); err != nil {
 		t.Fatal(err)
 	}
 	for range headSenders {

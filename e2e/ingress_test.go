@@ -105,7 +105,7 @@ func newIngressOf(t *testing.T, objects string, labels ...string) *ingressScene 
 	if in.gateway, err = scene.AddRouter(setting, "ingress-1", "istio-ingress", "istio-ingressgateway-service-account", ingressAddr, labels...); err != nil {
 		t.Fatal(err)
 	}
-	err = world.Within(ctx, 30*time.Second, func() error {
+	err = world.Within(ctx, time.Minute, func() error {
 		_, body, err := in.get(t.Context(), "http://plain.test/ready", nil)
 		if err == nil && !strings.HasPrefix(body, "v1 ") {
 			err = fmt.Errorf("%q", body)
@@ -281,7 +281,7 @@ func (in *ingressScene) endsTLS(t *testing.T) {
 	}
 	was := in.shown(t, "shop.test")
 	in.writeCertificate(t, "shop-cert", "shop.test", nil)
-	err = world.Within(t.Context(), 20*time.Second, func() error {
+	err = world.Within(t.Context(), time.Minute, func() error {
 		if bytes.Equal(in.shown(t, "shop.test"), was) {
 			return errors.New("the certificate is still the old one")
 		}
@@ -417,7 +417,7 @@ spec:
 		_, err := getFrom(t.Context(), in.beside, netip.AddrPortFrom(web1Addr, 8080), "http://plain.test/")
 		return err
 	}
-	if err := world.Within(t.Context(), 20*time.Second, func() error {
+	if err := world.Within(t.Context(), time.Minute, func() error {
 		if straight() == nil {
 			return errors.New("plain text is let in")
 		}
@@ -433,7 +433,7 @@ spec:
 	if err := in.scene.Config.Write("strict.yaml", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(t.Context(), 20*time.Second, straight); err != nil {
+	if err := world.Within(t.Context(), time.Minute, straight); err != nil {
 		t.Error(err)
 	}
 }
@@ -484,7 +484,7 @@ spec: {hosts: ["*"], gateways: [doors], http: [{directResponse: {status: 418}}],
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.scene.Config.Remove("doors.yaml") })
-	if err := world.Within(t.Context(), 30*time.Second, func() error {
+	if err := world.Within(t.Context(), time.Minute, func() error {
 		resp, _, err := in.get(t.Context(), "http://doors.test/", nil)
 		if err == nil && resp.StatusCode != 418 {
 			err = errors.New(resp.Status)
@@ -525,7 +525,7 @@ func (in *ingressScene) live(t *testing.T) {
 	}
 	becomes := func(status int) {
 		t.Helper()
-		err := world.Within(t.Context(), 20*time.Second, func() error {
+		err := world.Within(t.Context(), time.Minute, func() error {
 			resp, body, err := in.get(t.Context(), "http://live.test/", nil)
 			if err == nil && resp.StatusCode != status {
 				err = fmt.Errorf("live.test: %s %q, want %d", resp.Status, body, status)
@@ -563,7 +563,7 @@ func (in *ingressScene) log(t *testing.T) {
 	if _, _, err := in.get(t.Context(), "http://plain.test/in-the-log", nil); err != nil {
 		t.Fatal(err)
 	}
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := in.scene.AuditRecords(t.Context(), "--host", "plain.test")
 		if err != nil {
 			return err

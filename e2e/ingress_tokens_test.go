@@ -65,13 +65,13 @@ func (in *ingressScene) tokens(t *testing.T) {
 			in.answers(t.Context(), "/with-token", bearer(ours.token(t, "u1", nil)), 200),
 		)
 	}
-	if err := world.Within(t.Context(), 20*time.Second, all); err != nil {
+	if err := world.Within(t.Context(), time.Minute, all); err != nil {
 		t.Error(err)
 	}
 	if err := in.scene.Config.Remove("tokens.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(t.Context(), 20*time.Second, func() error { return in.answers(t.Context(), "/open", bearer("forged"), 200) }); err != nil {
+	if err := world.Within(t.Context(), time.Minute, func() error { return in.answers(t.Context(), "/open", bearer("forged"), 200) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -81,7 +81,7 @@ func (m *meshed) told(t *testing.T, file, objects string, texts ...string) {
 	if err := m.scene.Config.Write(file, objects); err != nil {
 		t.Fatal(err)
 	}
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		dump, err := m.pod.Admin(t.Context(), "/config_dump?resource=ecds_filters")
 		for _, text := range texts {
 			if err == nil && !strings.Contains(string(dump), text) {
@@ -129,7 +129,7 @@ func newMeshed(t *testing.T) *meshed {
 // until waits for a word in a part of a proxy's configuration.
 func (m *meshed) until(t *testing.T, pod *story.Pod, part, word string) {
 	t.Helper()
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		if dump, err := pod.Admin(t.Context(), "/config_dump?resource="+part); err != nil || !strings.Contains(string(dump), word) {
 			return fmt.Errorf("no %s in %s (%w)", word, part, err)
 		}
@@ -397,7 +397,7 @@ func (m *meshed) authenticate(t *testing.T, closed bool, spec ...string) {
 	if err := m.scene.Config.Write("peers.yaml", all.String()); err != nil {
 		t.Fatal(err)
 	}
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		if _, err := m.ask(t.Context(), m.bystander, "/turns"); (err != nil) != closed {
 			return fmt.Errorf("plain text: %w", err)
 		}
@@ -510,7 +510,7 @@ func (m *meshed) live(t *testing.T) {
 // disabled: nothing is encrypted, and TLS of whatever kind is the app's.
 func (m *meshed) disabled(t *testing.T) {
 	m.authenticate(t, false, "{mtls: {mode: DISABLE}}")
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		body, err := m.ask(t.Context(), m.scene.World.App, "/disabled")
 		if err != nil || !strings.Contains(body, "peer=[]") {
 			return fmt.Errorf("%q: %w", body, err)

@@ -100,7 +100,7 @@ func TestNetworks(t *testing.T) {
 		return body, err
 	}
 	seen := map[string]string{}
-	err = world.Within(ctx, 30*time.Second, func() error {
+	err = world.Within(ctx, time.Minute, func() error {
 		body, err := get()
 		name, peer, _ := strings.Cut(body, " ")
 		if seen[name] = peer; err == nil && (seen["east"] == "" || seen["west"] == "") {
@@ -122,7 +122,7 @@ func TestNetworks(t *testing.T) {
 	for _, turn := range []struct{ left, objects string }{{"west", west}, {"east", east}, {"west", west}} {
 		write("two.yaml", turn.objects)
 		inARow := 0
-		err := world.Within(ctx, 30*time.Second, func() error {
+		err := world.Within(ctx, time.Minute, func() error {
 			body, err := get()
 			if err != nil {
 				t.Errorf("while only %s stays: %v", turn.left, err)

@@ -202,7 +202,7 @@ func (c caller) try(ctx context.Context, scheme, host string, port uint16, path 
 
 // tryNamed speaks TLS with a name to an address, whatever the name's own address is.
 func (c caller) tryNamed(ctx context.Context, at netip.AddrPort, name string) (peer netip.Addr, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.patience, tryWithin))
 	defer cancel()
 	conn, err := c.host.DialContext(ctx, "tcp", at.String())
 	if err != nil {

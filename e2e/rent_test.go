@@ -166,7 +166,7 @@ func (r *rent) ask(host string, port uint16, path string) (int, string, error) {
 func (r *rent) until(t *testing.T, what, host string, port uint16, good func(status int, body, shown string) bool) {
 	t.Helper()
 	n := 0
-	err := world.Within(r.ctx, 30*time.Second, func() error {
+	err := world.Within(r.ctx, time.Minute, func() error {
 		n++
 		path := fmt.Sprintf("/%s/%d", strings.ReplaceAll(what, " ", "-"), n)
 		status, body, err := r.ask(host, port, path)
@@ -188,7 +188,7 @@ func (r *rent) until(t *testing.T, what, host string, port uint16, good func(sta
 // denied waits for the record that names the object.
 func (r *rent) denied(t *testing.T, host, kind, reason string) {
 	t.Helper()
-	err := world.Within(r.ctx, 30*time.Second, func() error {
+	err := world.Within(r.ctx, time.Minute, func() error {
 		all, err := r.scene.AuditRecords(r.ctx)
 		if err != nil {
 			return err
@@ -442,7 +442,7 @@ spec:
 		return resp, err
 	}
 	var resp *http.Response
-	if err := world.Within(ctx, 30*time.Second, func() error {
+	if err := world.Within(ctx, time.Minute, func() error {
 		if resp, err = send("http://headers.test:" + open + "/"); err == nil && resp.StatusCode != http.StatusOK {
 			err = fmt.Errorf("status %s", resp.Status)
 		}
@@ -466,7 +466,7 @@ spec:
 	if err != nil || resp.StatusCode != http.StatusLoopDetected {
 		t.Fatalf("a request to the proxy itself: %v, %v", resp, err)
 	}
-	if err := world.Within(ctx, 30*time.Second, func() error {
+	if err := world.Within(ctx, time.Minute, func() error {
 		all, err := s.AuditRecords(ctx)
 		if err != nil {
 			return err

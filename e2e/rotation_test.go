@@ -28,7 +28,7 @@ import (
 const rotations = 3
 
 // rotatedWithin is the limit for it, with certificates that live for a minute.
-const rotatedWithin = 150 * time.Second
+const rotatedWithin = 5 * time.Minute
 
 // TestCertificatesRotateUnderTraffic: certificates of a minute are renewed on both sides of the mTLS connection while
 // requests are made on new connections and on kept ones, and while answers without an end are read.
@@ -221,8 +221,8 @@ func (r *rotation) stream(ctx context.Context, scheme string) error {
 	return nil
 }
 
-// answerWithin is how long one answer may take.
-const answerWithin = 5 * time.Second
+// answerWithin is how long one answer may take, on a machine with much else to do.
+const answerWithin = 30 * time.Second
 
 // dial connects to the registered host as the app does.
 func (r *rotation) dial(ctx context.Context, scheme string) (net.Conn, error) {

@@ -347,7 +347,7 @@ func (p *tokenPod) keyServer(t *testing.T, host *world.Host, at string) *atomic.
 
 func (p *tokenPod) eventually(t *testing.T, what, token string) {
 	t.Helper()
-	err := world.Within(t.Context(), 30*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		_, err := p.ask(t.Context(), p.scene.World.App, "/fetched", "Authorization", "Bearer "+token)
 		return err
 	})
@@ -404,7 +404,7 @@ func (p *tokenPod) log(t *testing.T) {
 	p.verify(t, [3]string{"RequestAuthentication", "default", "{jwtRules: [" + p.rule(t, p.anna, "") + "]}"})
 	p.answersTo(t, "another's", "/logged-token", []string{"Authorization", "Bearer " + p.bert.token(t, "u1", nil)}, 401)
 	name := fmt.Sprintf("edition-%d-0", p.written)
-	err := world.Within(t.Context(), 20*time.Second, func() error {
+	err := world.Within(t.Context(), time.Minute, func() error {
 		records, err := p.scene.AuditRecords(t.Context(), "reporter:destination", "--limit", "2000")
 		for i := range records {
 			r := &records[i]

@@ -59,7 +59,7 @@ func (w *waypointTest) authorizer(t *testing.T) {
 	}
 	outside := func(status int, path string, header http.Header) {
 		t.Helper()
-		if err := world.Within(w.ctx, 30*time.Second, func() error {
+		if err := world.Within(w.ctx, time.Minute, func() error {
 			got, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, path, header)
 			if err == nil && got != status {
 				err = fmt.Errorf("%d %q", got, text)
@@ -74,7 +74,7 @@ func (w *waypointTest) authorizer(t *testing.T) {
 	outside(200, "/else", http.Header{"X-Asks": {"deny"}})
 	tcp := func(open bool, what string) {
 		t.Helper()
-		if err := world.Within(w.ctx, 30*time.Second, func() error {
+		if err := world.Within(w.ctx, time.Minute, func() error {
 			c, err := w.alpha.host.DialContext(w.ctx, "tcp", netip.AddrPortFrom(frontedVIP, frontedTCP).String())
 			if err != nil {
 				return err

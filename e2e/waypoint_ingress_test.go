@@ -44,7 +44,7 @@ spec:
 func (w *waypointTest) comesIn(t *testing.T, status int, by netip.Addr, path string) {
 	t.Helper()
 	transport := &http.Transport{DialContext: w.scene.World.Outside.DialContext, DisableKeepAlives: true}
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		resp, text, err := fetchBy(w.ctx, transport, "http://"+netip.AddrPortFrom(doorAddr, 8080).String()+path, "fronted.test")
 		if err != nil {
 			return err

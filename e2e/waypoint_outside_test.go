@@ -57,7 +57,7 @@ var leavingPorts = map[string]uint16{"http": leavingHTTP, "tls": leavingTLS, "tc
 // leaves waits until the host is open, or closed, for alpha by all ways.
 func (w *waypointTest) leaves(t *testing.T, what string, open bool) {
 	t.Helper()
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		for scheme, port := range leavingPorts {
 			if _, err := w.alpha.try(w.ctx, scheme, leavingHost, port, "/"); (err == nil) != open {
 				return fmt.Errorf("%s: %s is open: %t, want %t (%w)", what, scheme, err == nil, open, err)
@@ -142,7 +142,7 @@ func (w *waypointTest) noWayAround(t *testing.T) {
 		t.Errorf("by HBONE: %d %q (%v)", status, told, err)
 	}
 	w.write(t, "leaving-policy.yaml", leavingDenied("far"))
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		status, told, err := w.asksOutside(t, tr)
 		if status != 403 || told != "" {
 			return fmt.Errorf("%d %q (%w)", status, told, err)
@@ -204,7 +204,7 @@ spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: elder
 func (w *waypointTest) leavesOwn(t *testing.T, beside string) {
 	t.Helper()
 	for scheme, port := range leavingPorts {
-		if err := world.Within(w.ctx, 30*time.Second, func() error {
+		if err := world.Within(w.ctx, time.Minute, func() error {
 			_, err := w.alpha.try(w.ctx, scheme, ownHost, port, "/")
 			return err
 		}); err != nil {

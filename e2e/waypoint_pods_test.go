@@ -31,7 +31,7 @@ spec:
 // atPod asks a pod at its own address, with any Host.
 func (w *waypointTest) atPod(t *testing.T, addr netip.Addr, host, path string, status int, from netip.Addr) {
 	t.Helper()
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		got, text, err := w.alpha.at(addr).get(w.ctx, 10*time.Second, host, frontedHTTP, path, nil)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (w *waypointTest) whoAt(ctx context.Context, addr netip.Addr, port uint16) 
 
 func (w *waypointTest) bytesAtPod(t *testing.T, addr netip.Addr, port uint16, from string) {
 	t.Helper()
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		if who, err := w.whoAt(w.ctx, addr, port); who != from {
 			return fmt.Errorf("%q (%w)", who, err)
 		}
@@ -101,7 +101,7 @@ func (w *waypointTest) pods(t *testing.T) {
 
 	isFor("workload") // what is for Services goes straight then
 	w.atPod(t, betaAddr, betaAddr.String(), "/", 200, waypointAddr)
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		_, text, err := w.ask(w.ctx, "/")
 		if fields := strings.Fields(text); err == nil && (len(fields) < 3 || strings.HasPrefix(fields[2], waypointAddr.String()+":")) {
 			err = fmt.Errorf("by %q", text)

@@ -196,7 +196,7 @@ func (w *waypointTest) ask(ctx context.Context, path string, headers ...string) 
 // answers waits until the Service answers so.
 func (w *waypointTest) answers(t *testing.T, status int, begins, path string, headers ...string) {
 	t.Helper()
-	if err := world.Within(w.ctx, 30*time.Second, func() error {
+	if err := world.Within(w.ctx, time.Minute, func() error {
 		got, text, err := w.ask(w.ctx, path, headers...)
 		if err == nil && (got != status || !strings.HasPrefix(text, begins)) {
 			err = fmt.Errorf("%d %q", got, text)
@@ -332,7 +332,7 @@ func (w *waypointTest) asked(t *testing.T) {
 	w.write(t, "asked.yaml", fmt.Sprintf(askedObjects, frontedHTTP, betaAddr))
 	answers := func(what string, want int) {
 		t.Helper()
-		if err := world.Within(w.ctx, 30*time.Second, func() error {
+		if err := world.Within(w.ctx, time.Minute, func() error {
 			status, text, err := w.alpha.at(netip.MustParseAddr("10.96.0.79")).get(w.ctx, 10*time.Second, "asked.beta.svc.cluster.local", frontedHTTP, "/", nil)
 			if err == nil && (status != want || want == 200 && !strings.HasPrefix(text, "v1 ")) {
 				err = fmt.Errorf("%d %q", status, text)

@@ -26,6 +26,8 @@ import (
 const (
 	limit = 2 * time.Minute // for what takes moments on an idle machine
 	every = 20 * time.Millisecond
+
+	answerWithin = 20 * time.Second // for one connection
 )
 
 // stage is a node (the world's router) with a guarded pod (app) and one that is not (control), and their API server.
@@ -227,7 +229,7 @@ func (s *stage) get(path string) (string, error) {
 }
 
 func (s *stage) dial(from *world.Host, address string) error {
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), answerWithin)
 	defer cancel()
 	c, err := from.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -309,7 +311,7 @@ func accept(ctx context.Context, l net.Listener, serve func(net.Conn)) {
 }
 
 func echo(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(answerWithin)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte("hello")); err != nil {

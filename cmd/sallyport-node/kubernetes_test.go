@@ -101,7 +101,7 @@ func TestAskedAgain(t *testing.T) {
 		time.AfterFunc(awayPatience+200*time.Millisecond, func() { // longer than nobody may answer
 			_ = first.Close()
 			_ = conn.Close()
-			time.AfterFunc(awayPatience/4, func() {
+			time.AfterFunc(awayPatience/20, func() {
 				next := listening()
 				conn, _ := next.Accept()
 				var r node.Request

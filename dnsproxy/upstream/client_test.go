@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -119,12 +119,11 @@ func TestFailsOver(t *testing.T) {
 
 func deadAddr(t *testing.T) netip.AddrPort {
 	t.Helper()
-	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer gone.Close()
-	return netip.MustParseAddrPort(gone.LocalAddr().String())
+	return netip.MustParseAddrPort(addr)
 }
 
 // TestIllServersAreAskedLast: no question waits for a server that was silent before.

@@ -129,7 +129,7 @@ func use(t *testing.T, c *cluster.Cluster) {
 
 	// From the host to the pod; from there to the service, by name. Its rules come some moments after its pods.
 	var got map[string]any
-	if err := world.Within(ctx, 20*time.Second, func() error {
+	if err := world.Within(ctx, time.Minute, func() error {
 		if got = ask(ctx, t, client, "/fetch", "url", "http://server.smoke.svc.cluster.local/hello"); got["status"] != 200.0 {
 			return fmt.Errorf("from the client to the service: %v", got)
 		}

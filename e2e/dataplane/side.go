@@ -73,7 +73,7 @@ func ports(ctx context.Context, hosts ...*world.Host) error {
 	return nil
 }
 
-const readyWithin = 30 * time.Second
+const readyWithin = 2 * time.Minute
 
 // sample is one round on one side.
 type sample struct {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 // cacheBytes is what sallyport's cache may use, in bytes, so that memory holds all names of the run.
@@ -134,19 +136,8 @@ func (c *contender) answers() error {
 	return fmt.Errorf("does not answer on %s", c.addr)
 }
 
-// freeAddr is a port of loopback that is free for UDP and TCP now.
+// freeAddr is a port of loopback that nobody else is given.
 func freeAddr() (netip.AddrPort, error) {
-	for range 16 {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return netip.AddrPort{}, err
-		}
-		conn, err := net.ListenPacket("udp4", l.Addr().String())
-		_ = l.Close()
-		if err == nil {
-			_ = conn.Close()
-			return netip.ParseAddrPort(conn.LocalAddr().String())
-		}
-	}
-	return netip.AddrPort{}, fmt.Errorf("no port of 127.0.0.1 is free for UDP and TCP alike")
+	port, err := freeport.Port()
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), err
 }

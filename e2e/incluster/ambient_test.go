@@ -36,7 +36,7 @@ func placeValues() []string {
 func TestAmbient(t *testing.T) {
 	s := prepare(t)
 	s.install(append(placeValues(), "ambient.enabled=true")...)
-	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	for _, step := range []struct {
 		name string
 		do   func(*stage)
@@ -70,7 +70,7 @@ func (s *stage) inside(ns, name, url string) error {
 // taken waits until a pod is in the mesh: what nobody registered is closed, and the node's listeners are open in its network.
 func (s *stage) taken(ns, name string) {
 	s.Helper()
-	s.becomes(name+" is taken in", 30*time.Second, func() error {
+	s.becomes(name+" is taken in", time.Minute, func() error {
 		if err := s.inside(ns, name, "http://"+outsideAddrs[2].String()+"/taken"); err == nil {
 			return errors.New("what nobody registered is open")
 		}
@@ -81,7 +81,7 @@ func (s *stage) taken(ns, name string) {
 // free waits until a pod is out of it.
 func (s *stage) free(ns, name, when string) {
 	s.Helper()
-	s.becomes("the world is open "+when, 30*time.Second, func() error { return s.inside(ns, name, "http://"+nobody+"/free") })
+	s.becomes("the world is open "+when, time.Minute, func() error { return s.inside(ns, name, "http://"+nobody+"/free") })
 }
 
 // labelledLater: pods that run already are taken in as they are; those that come are before they start.
@@ -122,7 +122,7 @@ func (s *stage) leavesAsItself() {
 	s.apply(entry(calm, "external", external))
 	app := s.podIP(calm, "app")
 	for _, url := range []string{"http://" + external + "/plain", "https://" + external + "/tls"} {
-		s.becomes(url, 20*time.Second, func() error { return reaches(s.Context(), app, url) })
+		s.becomes(url, time.Minute, func() error { return reaches(s.Context(), app, url) })
 	}
 	gateways := s.kubectl("get", "pods", "-n", system, "-l", "istio=egressgateway", "-o", "jsonpath={.items[*].status.podIP} ")
 	for _, path := range []string{"/plain", "/tls"} {
@@ -139,7 +139,7 @@ func (s *stage) leavesAsItself() {
 			s.Errorf("%s: %s (%v)", raw, f, err)
 		}
 	}
-	s.becomes("all of it is recorded", 30*time.Second, func() error {
+	s.becomes("all of it is recorded", time.Minute, func() error {
 		var all []record.Record
 		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
 			return err
@@ -179,8 +179,8 @@ func (s *stage) reachEachOther() {
 		for _, to := range []string{calm, shop, plain} {
 			ip := s.podIP(to, "app")
 			for _, host := range []string{ip, "app." + to, "app." + to + ".svc.cluster.local"} {
-				s.becomes(from+" to "+to+" as "+host, 30*time.Second, func() error { return reaches(s.Context(), app, "http://"+host+":8080/") })
-				s.becomes(from+" to "+to+" as "+host+", bytes", 30*time.Second, func() error {
+				s.becomes(from+" to "+to+" as "+host, time.Minute, func() error { return reaches(s.Context(), app, "http://"+host+":8080/") })
+				s.becomes(from+" to "+to+" as "+host+", bytes", time.Minute, func() error {
 					body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=3s&send=hello&addr="+host+":9090")
 					if err == nil && !strings.Contains(body, ": hello") {
 						err = errors.New(body)
@@ -189,7 +189,7 @@ func (s *stage) reachEachOther() {
 				})
 			}
 			if from == calm && to == plain {
-				if f, err := fetch(s.Context(), app, "http://"+ip+":8080/"); err != nil || !strings.Contains(f.Body, app) {
+				if f, err := fetch(s.Context(), app, "http://"+ip+":8080/", 20*time.Second); err != nil || !strings.Contains(f.Body, app) {
 					s.Errorf("the server did not see the client's address %s: %s (%v)", app, f, err)
 				}
 			}
@@ -206,7 +206,7 @@ func (s *stage) probesWork() {
 			s.apply(strings.NewReplacer("$IMAGE", images.Ref(images.App), "namespace: "+shop, "namespace: "+calm).Replace(document))
 		}
 	}
-	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }
 
 // saysNone: a pod's own label counts more than its namespace's.
@@ -231,7 +231,7 @@ func (s *stage) notKept() {
 		s.Errorf("of pods that are served: %s", out)
 	}
 	s.apply(strictForCalm)
-	s.becomes("it is closed", 20*time.Second, func() error {
+	s.becomes("it is closed", time.Minute, func() error {
 		if s.inside(calm, "app", "http://"+external+"/strict") == nil {
 			return errors.New("it is open")
 		}
@@ -249,7 +249,7 @@ func (s *stage) podDeleted() {
 	s.startApp(calm, "brief")
 	listeners, cables := s.listeners(), s.cables()
 	s.endApp(calm, "brief")
-	s.becomes("its listeners are gone, and its cable", time.Second, func() error {
+	s.becomes("its listeners are gone, and its cable", time.Minute, func() error {
 		if now := s.listeners(); now != listeners-3 {
 			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
 		}
@@ -264,7 +264,7 @@ func (s *stage) podDeleted() {
 func (s *stage) endApp(ns, name string) {
 	s.Helper()
 	s.kubectl("delete", "deployment", "-n", ns, name, "--cascade=foreground")
-	s.kubectl("wait", "-n", ns, "--for=delete", "pod", "-l", "app="+name, "--timeout=30s")
+	s.kubectl("wait", "-n", ns, "--for=delete", "pod", "-l", "app="+name, "--timeout=3m")
 }
 
 // listeners is how many Envoy of the node has.
@@ -317,7 +317,7 @@ func (s *stage) agentKilled() {
 // agentAway: running pods are closed, and none starts around the mesh; what the cluster itself needs starts.
 func (s *stage) agentAway() {
 	s.kubectl("patch", "-n", system, "daemonset/sallyport-ambient", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"no": "where"}}}}}`)
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=3m")
 	for _, url := range []string{"http://" + external + "/away", "http://" + outsideAddrs[2].String() + "/away"} {
 		if s.inside(calm, "app", url) == nil {
 			s.Errorf("%s is open while the agent is away", url)
@@ -325,7 +325,7 @@ func (s *stage) agentAway() {
 	}
 	s.kubectl("create", "deployment", "waits", "-n", calm, "--image", images.Ref(images.App))
 	s.kubectl("delete", "pod", "-n", "kube-system", "-l", "k8s-app=kube-dns")
-	s.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns", "--timeout=1m")
+	s.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns", "--timeout=3m")
 	s.becomes("the pod's event says why it does not start", time.Minute, func() error {
 		events := s.kubectl("get", "events", "-n", calm, "--field-selector", "reason=FailedCreatePodSandBox", "-o", "jsonpath={.items[*].message}")
 		if !strings.Contains(events, "the node's agent does not answer") {
@@ -335,13 +335,13 @@ func (s *stage) agentAway() {
 	})
 	s.kubectl("patch", "-n", system, "daemonset/sallyport-ambient", "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
 	s.worksAgain("after the agent was away")
-	s.kubectl("rollout", "status", "-n", calm, "deployment/waits", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/waits", "--timeout=3m")
 }
 
 // agentsRolled: an upgrade closes nothing, and opens nothing. Pods come and go meanwhile.
 func (s *stage) agentsRolled() {
 	// Kubernetes forgets to look again whether a surplus pod is available where the one before was not yet so when the template changed.
-	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	before := s.kubectl("get", "pods", "-n", system, "-l", agentLabel, "-o", "name")
 	tr := s.begin(s.podIP(calm, "app"))
 	s.kubectl("rollout", "restart", "-n", system, "daemonset/sallyport-ambient")
@@ -351,16 +351,16 @@ func (s *stage) agentsRolled() {
 		s.must(reaches(s.Context(), s.podIP(calm, name), "http://"+external+"/"+name))
 		s.endApp(calm, name)
 	}
-	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	s.worksAgain("after the agents were rolled")
 	s.end(tr)
-	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }
 
 // controllersAway: running pods do not notice; one that comes waits.
 func (s *stage) controllersAway() {
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=3m")
 	app := s.podIP(calm, "app")
 	for range 10 {
 		s.must(reaches(s.Context(), app, "http://"+external+"/alone"))
@@ -382,8 +382,8 @@ func (s *stage) leavesAndComesBack() {
 
 // ambientUninstalled: the node is as it was, and the pods go on without the mesh.
 func (s *stage) ambientUninstalled() {
-	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=3m")
 	s.free(calm, "app", "without the mesh")
 	if left := s.pluginLeft(); left != nil {
 		s.Error(left)
@@ -414,7 +414,7 @@ func (s *stage) removeAmbient(ctx context.Context) {
 	if s.pluginLeft() == nil {
 		return
 	}
-	_, _ = s.run(ctx, s.Kubectl, "wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=1m")
+	_, _ = s.run(ctx, s.Kubectl, "wait", "-n", system, "--for=delete", "pod", "-l", agentLabel, "--timeout=3m")
 	if s.pluginLeft() != nil {
 		s.must(errors.Join(cluster.RestoreCNI(), os.Remove(filepath.Join(cluster.CNIBinDir, pluginBinary))))
 	}

@@ -50,7 +50,7 @@ func TestApps(t *testing.T) {
 	t.Run("jobs end", func(t *testing.T) {
 		s := s.in(t)
 		for _, job := range []string{"once", "this-year"} {
-			s.kubectl("wait", "-n", shop, "job/"+job, "--for=condition=complete", "--timeout=90s")
+			s.kubectl("wait", "-n", shop, "job/"+job, "--for=condition=complete", "--timeout=3m")
 		}
 	})
 	t.Run("nothing goes round", func(t *testing.T) {
@@ -82,7 +82,7 @@ func (s *stage) setPolicy(mode string) {
 		check = blocked
 	}
 	ip := s.podIP(shop, "app") // it has the outside's roots
-	s.becomes(mode, 30*time.Second, func() error { return check(s.Context(), ip, "http://"+nobody+"/policy") })
+	s.becomes(mode, time.Minute, func() error { return check(s.Context(), ip, "http://"+nobody+"/policy") })
 }
 
 // setMesh writes a text of the mesh's settings anew, everywhere. What is written anew already stays.
@@ -163,7 +163,7 @@ func (s *stage) try(r row, ips map[string]string) error {
 	if r.from == "node-app" {
 		port = "18080"
 	}
-	return world.Within(s.Context(), 12*time.Second, func() error {
+	return world.Within(s.Context(), time.Minute, func() error {
 		ctx, cancel := context.WithTimeout(s.Context(), 6*time.Second)
 		defer cancel()
 		body, err := get(ctx, "http://"+ips[r.from]+":"+port+"/"+r.call)

@@ -105,7 +105,7 @@ func (s *stage) asksOnAndOn(r *howto.Reader) {
 	go func() {
 		defer close(ended)
 		for i := 0; ctx.Err() == nil; i++ { // for another name each time: one that is refused is recorded once a minute
-			_, _ = fetch(ctx, app, fmt.Sprintf("http://n%d.%s/", i, nobody)) // what it says is in the log
+			_, _ = fetch(ctx, app, fmt.Sprintf("http://n%d.%s/", i, nobody), 5*time.Second) // what it says is in the log
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():

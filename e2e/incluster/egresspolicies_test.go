@@ -2,6 +2,7 @@ package incluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,23 +33,23 @@ func (s *stage) egressPolicies(app string) {
 	s.apply(entry(shop, "second", second))
 	for _, who := range []string{app, other} {
 		for _, host := range []string{external, second} {
-			s.becomes(host+" is reached", 20*time.Second, func() error { return reaches(s.Context(), who, "https://"+host+"/open") })
+			s.becomes(host+" is reached", time.Minute, func() error { return reaches(s.Context(), who, "https://"+host+"/open") })
 		}
 	}
 	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
-	s.becomes("who writes it is warned of what it would newly deny", 60*time.Second, func() error {
+	s.becomes("who writes it is warned of what it would newly deny", time.Minute, func() error {
 		return s.warnsOf(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)), "would newly deny ", "of 1 workload in the last hour", "to "+second+":443")
 	})
 	s.apply(fmt.Sprintf(allowlist, external, later.Format(time.RFC3339)))
-	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=20s")
-	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=30s")
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=3m")
+	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=3m")
 	s.must(s.keptByAll())
 	for _, scheme := range []string{"http://", "https://"} {
-		s.becomes("what is not on the list is closed", 20*time.Second, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
+		s.becomes("what is not on the list is closed", time.Minute, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
 		s.must(reaches(s.Context(), app, scheme+external+"/list"))
 		s.must(reaches(s.Context(), other, scheme+second+"/other"))
 	}
-	s.becomes("the log says by which policy", 30*time.Second, func() error { return s.deniedByList() })
+	s.becomes("the log says by which policy", time.Minute, func() error { return s.deniedByList() })
 	if got := s.sallyport("policy", "what-can", "shop/app"); !strings.Contains(got, external) || !strings.Contains(got, "list") {
 		s.Errorf("policy what-can: %s", got)
 	}
@@ -57,7 +58,7 @@ func (s *stage) egressPolicies(app string) {
 	}
 	s.endsAlone(app, other)
 	s.kubectl("delete", "egresspolicy", "-n", shop, "list")
-	s.becomes("without the policy it is open", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
+	s.becomes("without the policy it is open", time.Minute, func() error { return reaches(s.Context(), app, "https://"+second+"/again") })
 	s.kubectl("delete", "serviceentry", "-n", shop, "external", "second")
 	s.kubectl("delete", "deployment", "-n", shop, "colleague")
 }
@@ -110,7 +111,7 @@ func (s *stage) deniedByList() error {
 func (s *stage) endsAlone(app, other string) {
 	end := time.Now().Add(45 * time.Second).UTC().Truncate(time.Second)
 	s.apply(fmt.Sprintf(allowlist, external, end.Format(time.RFC3339)))
-	s.becomes("the new end has arrived", 20*time.Second, func() error {
+	s.becomes("the new end has arrived", time.Minute, func() error {
 		got := s.kubectl("get", "egresspolicy", "-n", shop, "list", "-o", "jsonpath={.metadata.generation} {.status.conditions[0].observedGeneration}")
 		if f := strings.Fields(got); len(f) != 2 || f[0] != f[1] {
 			return fmt.Errorf("generation and observed: %s", got)
@@ -118,14 +119,24 @@ func (s *stage) endsAlone(app, other string) {
 		return reaches(s.Context(), app, "https://"+external+"/before")
 	})
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=3m")
 	if time.Now().After(end) {
 		s.Log("the controllers took longer to go than the rule was to last: the end is seen all the same")
 	} else {
 		s.must(reaches(s.Context(), app, "https://"+external+"/alone"))
 	}
 	s.rest(time.Until(end.Add(time.Second)))
-	s.becomes("the rule has ended", 3*time.Second, func() error { return blocked(s.Context(), app, "https://"+external+"/ended") })
+	s.becomes("the rule has ended", time.Minute, func() error {
+		began := time.Now()
+		err := reaches(s.Context(), app, "https://"+external+"/ended")
+		if err == nil && began.After(end.Add(4*time.Second)) {
+			s.Errorf("it is open %s after its end", began.Sub(end))
+		}
+		if err == nil {
+			return errors.New("it is open")
+		}
+		return nil
+	})
 	s.must(blocked(s.Context(), app, "http://"+external+"/ended"))
 	s.must(reaches(s.Context(), other, "https://"+external+"/other"))
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")
@@ -142,7 +153,7 @@ func (s *stage) endsAlone(app, other string) {
 // uninstalled: without the release nothing that was closed opens, and users' policies are still there.
 func (s *stage) uninstalled(app string) {
 	s.apply(fmt.Sprintf(allowlist, external, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
-	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
+	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
 	for _, target := range []string{"https://" + second, "http://" + nobody, "https://" + external} {
 		s.must(blocked(s.Context(), app, target+"/uninstalled"))
 	}

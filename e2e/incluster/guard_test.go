@@ -18,23 +18,23 @@ func (s *stage) guard(app string) {
 	bare, cheat, other := s.podIP(shop, "bare"), s.podIP(shop, "cheat"), s.podIP(plain, "app")
 	around := map[string]string{"without a sidecar": bare, "as the proxy's user": cheat}
 	for who, ip := range around {
-		s.becomes("without the guard a pod goes around the mesh "+who, 20*time.Second, func() error { return reaches(s.Context(), ip, "http://"+external+"/around") })
+		s.becomes("without the guard a pod goes around the mesh "+who, time.Minute, func() error { return reaches(s.Context(), ip, "http://"+external+"/around") })
 	}
 
-	s.becomes("the app knows the host", 20*time.Second, func() error { return reaches(s.Context(), app, "https://"+external+"/known") })
+	s.becomes("the app knows the host", time.Minute, func() error { return reaches(s.Context(), app, "https://"+external+"/known") })
 	s.verifyOpen()
 
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=true")
 	closed := func(when string) {
 		s.Helper()
 		for who, ip := range around {
-			s.becomes("the way around is closed "+who+", "+when, 30*time.Second, func() error { return blocked(s.Context(), ip, "http://"+external+"/around") })
+			s.becomes("the way around is closed "+who+", "+when, time.Minute, func() error { return blocked(s.Context(), ip, "http://"+external+"/around") })
 			s.must(blocked(s.Context(), ip, "https://"+nobody+"/around"))
 		}
 		s.must(reaches(s.Context(), app, "https://"+external+"/guarded"))
 		s.must(reaches(s.Context(), other, "http://"+external+"/other"))
 	}
-	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=1m") // helm waits for all nodes but one
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=3m") // helm waits for all nodes but one
 	closed("with the guard")
 	s.verifyClosed()
 
@@ -51,7 +51,7 @@ func (s *stage) guard(app string) {
 	// What a guard wrote stays when it ends, unless it is told otherwise; so that is how it is taken off.
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m",
 		"--set", "nodeGuard.enabled=true", "--set", "nodeGuard.extraArgs={--on-exit=release}")
-	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=1m")
+	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-node", "--timeout=3m")
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--reuse-values", "--wait", "--timeout", "2m", "--set", "nodeGuard.enabled=false")
 	for who, ip := range around {
 		s.becomes("the guard is taken off "+who, time.Minute, func() error { return reaches(s.Context(), ip, "http://"+external+"/off") })

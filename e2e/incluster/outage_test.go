@@ -31,7 +31,7 @@ func (s *stage) outages(app string) {
 
 	s.Log("all controllers are away")
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
-	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=1m")
+	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=3m")
 	s.rest(5 * time.Second)
 	s.end(tr)
 

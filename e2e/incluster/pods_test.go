@@ -19,7 +19,7 @@ func (s *stage) otherPods(string) {
 	} {
 		s.startApp(shop, name, appSpec{annotations: annotation})
 		ip := s.podIP(shop, name)
-		s.becomes(name+": the host is reached", 20*time.Second, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
+		s.becomes(name+": the host is reached", time.Minute, func() error { return reaches(s.Context(), ip, "https://"+external+"/"+name) })
 		s.must(blocked(s.Context(), ip, "https://"+nobody+"/"+name))
 	}
 	if kind := s.kubectl("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].spec.initContainers[?(@.name=="istio-proxy")].restartPolicy}`); kind != "Always" {
@@ -47,15 +47,15 @@ func (s *stage) loops() {
 	s.Helper()
 	app := s.podIP(shop, "app")
 	for _, port := range []string{"15001", "15006"} {
-		body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=3s&send=x&addr=127.0.0.1:"+port)
+		body, err := get(s.Context(), "http://"+app+":8080/tcp?timeout=20s&send=x&addr=127.0.0.1:"+port)
 		if err != nil || strings.Contains(body, "timeout") || strings.Contains(body, `"received"`) {
 			s.Errorf("to 127.0.0.1:%s from inside: %s (%v)", port, body, err)
 		}
-		c, err := net.DialTimeout("tcp", app+":"+port, 3*time.Second)
+		c, err := net.DialTimeout("tcp", app+":"+port, 20*time.Second)
 		if err != nil {
 			continue // refused is as well
 		}
-		_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		_, _ = c.Write([]byte("x\n"))
 		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 			s.Errorf("to port %s from outside: it stays open", port)

@@ -24,11 +24,11 @@ func (s *stage) policies(app string) {
 	s.startApp(shop, "other")
 	other := s.podIP(shop, "other")
 	s.apply(allowAny)
-	s.becomes("what nobody registered is let through", 20*time.Second, func() error { return reaches(s.Context(), app, "http://"+nobody+"/free") })
+	s.becomes("what nobody registered is let through", time.Minute, func() error { return reaches(s.Context(), app, "http://"+nobody+"/free") })
 	s.must(reaches(s.Context(), app, "https://"+nobody+"/free"))
 	s.saw("/free", app)
 	s.must(blocked(s.Context(), other, "http://"+nobody+"/other"))
-	s.becomes("the log has the name", 30*time.Second, func() error {
+	s.becomes("the log has the name", time.Minute, func() error {
 		got := s.audit("query", "--since", "10m", "--verdict", "allowed", "--host", nobody, "-o", "json")
 		if !strings.Contains(got, `"path": "passthrough"`) && !strings.Contains(got, `"path":"passthrough"`) {
 			return fmt.Errorf("the log has: %s", got)
@@ -36,10 +36,10 @@ func (s *stage) policies(app string) {
 		return nil
 	})
 	s.kubectl("delete", "sidecars.networking.istio.io", "-n", shop, "free")
-	s.becomes("it is closed again", 20*time.Second, func() error { return blocked(s.Context(), app, "http://"+nobody+"/late") })
+	s.becomes("it is closed again", time.Minute, func() error { return blocked(s.Context(), app, "http://"+nobody+"/late") })
 
 	s.apply(strings.Replace(entry(shop, "direct", second), "metadata: {", `metadata: {annotations: {egress.sallyport.io/gateway: direct}, `, 1))
-	s.becomes("a host without gateway is reached", 20*time.Second, func() error { return reaches(s.Context(), other, "https://"+second+"/direct") })
+	s.becomes("a host without gateway is reached", time.Minute, func() error { return reaches(s.Context(), other, "https://"+second+"/direct") })
 	s.saw("/direct", other)
 	s.kubectl("delete", "serviceentry", "-n", shop, "direct")
 	s.kubectl("delete", "deployment", "-n", shop, "other")

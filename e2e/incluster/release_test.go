@@ -64,7 +64,7 @@ func (s *stage) registered(app string) {
 	applied := time.Now()
 	s.apply(entry(shop, "external", external))
 	took := time.Since(applied)
-	s.becomes("the host is reached", 20*time.Second, func() error { return reaches(s.Context(), app, "http://"+external+"/plain") })
+	s.becomes("the host is reached", time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/plain") })
 	s.Logf("from kubectl apply to the first answer: %s (apply itself %s)", since(applied), took.Round(10*time.Millisecond))
 	s.must(reaches(s.Context(), app, "https://"+external+"/tls"))
 	gateways := map[string]bool{}
@@ -82,7 +82,7 @@ func (s *stage) registered(app string) {
 			}
 		}
 	}
-	s.becomes("the status is written", 20*time.Second, func() error {
+	s.becomes("the status is written", time.Minute, func() error {
 		status := s.kubectl("get", "serviceentry", "-n", shop, "external", "-o", "jsonpath={.status}")
 		for _, want := range []string{"egress.sallyport.io/Accepted", system + "/istio-egressgateway", "240.240."} {
 			if !strings.Contains(status, want) {
@@ -165,7 +165,7 @@ func (s *stage) told(string) {
 		{external, record.Allowed, record.PathGateway, "ServiceEntry"},
 		{nobody, record.Denied, record.PathBlackhole, "MeshConfig"},
 	}
-	s.becomes("the log has it all", 30*time.Second, func() error {
+	s.becomes("the log has it all", time.Minute, func() error {
 		var all []record.Record
 		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *stage) audit(args ...string) string {
 func (s *stage) removed(app string) {
 	began := time.Now()
 	s.kubectl("delete", "serviceentry", "-n", shop, "external")
-	s.becomes("the host is closed", 20*time.Second, func() error { return blocked(s.Context(), app, "http://"+external+"/late") })
+	s.becomes("the host is closed", time.Minute, func() error { return blocked(s.Context(), app, "http://"+external+"/late") })
 	s.Logf("from kubectl delete to closed: %s", since(began))
 	s.must(blocked(s.Context(), app, "https://"+external+"/late"))
 }

@@ -103,7 +103,7 @@ func (s *stage) playOutside() {
 	for _, a := range outsideAddrs {
 		there = append(there, netip.PrefixFrom(a, 24))
 	}
-	s.becomes("the outside is connected", 20*time.Second, func() error { // the cable of an earlier run goes in its own time
+	s.becomes("the outside is connected", time.Minute, func() error { // the cable of an earlier run goes in its own time
 		return s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there)
 	})
 	s.outside, err = outside.Start(w.Outside, outside.Plan{
@@ -159,9 +159,9 @@ func (s *stage) startApp(ns, name string, special ...appSpec) {
 // remove takes everything out of the cluster that a run puts in.
 func (s *stage) remove(ctx context.Context) {
 	s.Helper()
-	_, _ = s.run(ctx, s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m")
+	_, _ = s.run(ctx, s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
 	s.removeAmbient(ctx)
-	_, _ = s.run(ctx, s.Kubectl, "delete", "namespace", system, shop, plain, calm, "--ignore-not-found", "--timeout=90s")
+	_, _ = s.run(ctx, s.Kubectl, "delete", "namespace", system, shop, plain, calm, "--ignore-not-found", "--timeout=3m")
 	_ = s.NodeCommand(ctx, "nft", "delete", "table", "inet", "sallyport_guard").Run() // of a run that died with its guard
 }
 
@@ -262,10 +262,10 @@ type fetched struct {
 // String is for messages.
 func (f fetched) String() string { return fmt.Sprintf("%d %q %s", f.Status, f.Body, f.Error) }
 
-// fetch lets an app make a request; a nil error says that the app was asked, not what came of it.
-func fetch(ctx context.Context, app, target string) (f fetched, err error) {
-	query := url.Values{"url": {target}, "timeout": {"5s"}, "ca": {"/etc/outside/roots.pem"}}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+// fetch lets an app make a request within a time; a nil error says that the app was asked, not what came of it.
+func fetch(ctx context.Context, app, target string, within time.Duration) (f fetched, err error) {
+	query := url.Values{"url": {target}, "timeout": {within.String()}, "ca": {"/etc/outside/roots.pem"}}
+	ctx, cancel := context.WithTimeout(ctx, within+30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+app+":8080/fetch?"+query.Encode(), nil)
 	if err != nil {
@@ -289,7 +289,7 @@ func fetch(ctx context.Context, app, target string) (f fetched, err error) {
 
 // reaches says whether an app gets a 200 from the target.
 func reaches(ctx context.Context, app, target string) error {
-	f, err := fetch(ctx, app, target)
+	f, err := fetch(ctx, app, target, 20*time.Second)
 	if err == nil && f.Status != http.StatusOK {
 		err = fmt.Errorf("%s: %s", target, f)
 	}
@@ -298,7 +298,7 @@ func reaches(ctx context.Context, app, target string) error {
 
 // blocked says whether an app gets nothing from the target.
 func blocked(ctx context.Context, app, target string) error {
-	f, err := fetch(ctx, app, target)
+	f, err := fetch(ctx, app, target, 5*time.Second)
 	if err == nil && f.Status == http.StatusOK {
 		err = fmt.Errorf("%s answered: %s", target, f)
 	}
@@ -307,7 +307,7 @@ func blocked(ctx context.Context, app, target string) error {
 
 // get reads a page.
 func get(ctx context.Context, url string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

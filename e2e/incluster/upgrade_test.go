@@ -8,7 +8,7 @@ import (
 // upgrade: all pods of the release are replaced, and no request fails.
 func (s *stage) upgrade(app string) {
 	s.apply(entry(shop, "external", external))
-	s.becomes("the host is reached", 20*time.Second, func() error { return reaches(s.Context(), app, "http://"+external+"/") })
+	s.becomes("the host is reached", time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/") })
 	before := s.kubectl("get", "pods", "-n", system, "-o", "name")
 	tr := s.begin(app)
 	began := time.Now()

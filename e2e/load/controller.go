@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -78,12 +78,11 @@ func (c *controller) stop() error { return c.process.Stop(10 * time.Second) }
 func freePorts(n int) ([]string, error) {
 	var addrs []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := freeport.Addr()
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }()
-		addrs = append(addrs, l.Addr().String())
+		addrs = append(addrs, addr)
 	}
 	return addrs, nil
 }

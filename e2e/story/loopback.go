@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/e2e/outside"
 	"github.com/sallyport/sallyport/e2e/world"
 )
@@ -52,11 +53,11 @@ func OnLoopback(ctx context.Context, run *world.Run, programs Programs) (*Scene,
 
 // startUp starts `sallyport up` and waits until its proxy accepts connections.
 func (s *Scene) startUp(ctx context.Context) error {
-	proxyAddr, err := freeAddr()
+	proxyAddr, err := freeport.Addr()
 	if err != nil {
 		return err
 	}
-	consoleAddr, err := freeAddr()
+	consoleAddr, err := freeport.Addr()
 	if err != nil {
 		return err
 	}
@@ -95,13 +96,4 @@ func (s *Scene) dataDir() string {
 		return s.Controller.dataDir
 	}
 	return s.Up.dataDir
-}
-
-// freeAddr is an address on loopback that nothing listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -97,7 +97,7 @@ func (p *Pod) startEnder(ctx context.Context) error {
 		p.scene.Programs.Agent, "end", "--socket", p.ender()); err != nil {
 		return err
 	}
-	return world.Within(ctx, 10*time.Second, func() error {
+	return world.Within(ctx, time.Minute, func() error {
 		_, err := os.Stat(p.ender())
 		return err
 	})

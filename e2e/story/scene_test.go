@@ -97,7 +97,7 @@ func TestTrafficNotices(t *testing.T) {
 		t.Error("an open connection that broke was not noticed")
 	}
 	asked := traffic.requests()
-	if err := world.Within(t.Context(), 10*time.Second, func() error {
+	if err := world.Within(t.Context(), time.Minute, func() error {
 		if traffic.requests() < asked+2 {
 			return errors.New("the probe stopped asking")
 		}

@@ -68,7 +68,7 @@ func takenIn(ctx context.Context, s *Scene) error {
 // asksWeb asks the pod's Service, whose address the cluster's own DNS says, and waits until it answers so.
 func (s *Scene) asksWeb(ctx context.Context, status int, more ...string) (reply Reply, err error) {
 	more = append(more, "--resolve", webHost+":80:"+webVIP)
-	err = world.Within(ctx, 30*time.Second, func() error {
+	err = world.Within(ctx, time.Minute, func() error {
 		reply, err = s.get(ctx, "http://"+webHost+"/", more...)
 		if err == nil && (reply.Exit != 0 || reply.Status != status) {
 			err = fmt.Errorf("want status %d, got %s %s", status, reply, excerpt(reply.Body))
@@ -168,7 +168,7 @@ func agentKilled(ctx context.Context, s *Scene) error {
 	}
 	next.Process = nil
 	for _, scheme := range []string{"http", "https"} {
-		if err := world.Within(ctx, 10*time.Second, func() error { // its Envoy ends a moment after it
+		if err := world.Within(ctx, time.Minute, func() error { // its Envoy ends a moment after it
 			reply, err := s.get(ctx, s.url(scheme, externalHost, "/"), "--max-time", "3")
 			if err == nil && reply.OK() {
 				err = fmt.Errorf("without an agent the pod reaches the outside: %s", reply)

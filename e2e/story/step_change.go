@@ -14,8 +14,8 @@ import (
 
 const secondFile = "second.yaml"
 
-// changeWithin is how long a change of the directory may take to the traffic.
-const changeWithin = 15 * time.Second
+// changeWithin is how long a change of the directory may take to the traffic, on a machine with much else to do.
+const changeWithin = time.Minute
 
 // secondEntry: a ServiceEntry is written and removed while requests run, and while two connections are open all the
 // time.
@@ -165,33 +165,37 @@ func dnsFollowed(ctx context.Context, s *Scene) error {
 	began := time.Now()
 	traffic := s.startProbe(ctx, externalHost)
 	defer traffic.stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(window):
+	const enough = 16 // requests for that to show something
+	if err := world.Within(ctx, window+time.Minute, func() error {
+		if n := traffic.requests(); n < enough || time.Since(began) < window {
+			return fmt.Errorf("%d requests in %s", n, time.Since(began))
+		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	asked := len(s.gatewayAsked(began))
-	requests := traffic.requests()
+	requests, took := traffic.requests(), time.Since(began).Round(100*time.Millisecond)
 	// Once a TTL, at the window's edge once more, and prefetched once before the end.
-	if most := int(window/ttl) + 2; asked > most || asked == 0 || requests < 4*most {
-		return fmt.Errorf("the gateway asked the authority %d times in %s for %d requests, want 1 to %d with a TTL of %s", asked, window, requests, most, ttl)
+	if most := int(took/ttl) + 2; asked > most || asked == 0 {
+		return fmt.Errorf("the gateway asked the authority %d times in %s for %d requests, want 1 to %d with a TTL of %s", asked, took, requests, most, ttl)
 	}
-	s.show("TTL %s: %d requests in %s, the gateway asked upstream %d times", ttl, requests, window, asked)
+	s.show("TTL %s: %d requests in %s, the gateway asked upstream %d times", ttl, requests, took, asked)
 
 	s.Outside.Set(externalHost, ttl, s.moved)
-	took, err := s.reaches(ctx, s.moved)
+	followed, err := s.reaches(ctx, s.moved)
 	if err != nil {
 		return err
 	}
 	if _, err := traffic.finish(); err != nil {
 		return err
 	}
-	s.show("record changed to %s: followed by all requests after %s", s.moved, took.Round(100*time.Millisecond))
+	s.show("record changed to %s: followed by all requests after %s", s.moved, followed.Round(100*time.Millisecond))
 	return nil
 }
 
-// followWithin is what a change may take: the TTL, some time for Envoy to ask again, and the life of a kept connection.
-const followWithin = ttl + 10*time.Second
+// followWithin is what a change may take: the TTL, and with much else to do some time for Envoy to ask again, and the life of a kept connection.
+const followWithin = ttl + time.Minute
 
 // settledAfter is how many requests of each kind in a row make sure that none goes elsewhere: each of Envoy's workers
 // keeps connections of its own.

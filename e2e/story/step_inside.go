@@ -116,7 +116,7 @@ func (s *Scene) askInside(ctx context.Context) (Reply, error) {
 }
 
 // insideWithin is what a change may take: Envoy asks again once the TTL of what was taken away has passed.
-const insideWithin = 20 * time.Second
+const insideWithin = time.Minute
 
 func (s *Scene) insideBecomes(ctx context.Context, open bool) error {
 	return world.Within(ctx, insideWithin, func() error {

@@ -255,8 +255,8 @@ func (s *Scene) stillOpen(ctx context.Context) error {
 	return nil
 }
 
-// policyWithin is how long new settings may take from the file to the traffic.
-const policyWithin = 15 * time.Second
+// policyWithin is how long new settings may take from the file to the traffic, on a machine with much else to do.
+const policyWithin = time.Minute
 
 // policy switches what happens to unregistered hosts and waits until requests show it. `sallyport up` knows one
 // policy only, REGISTRY_ONLY.

@@ -59,7 +59,7 @@ func (st *stream) flows(ctx context.Context) error {
 	stop := context.AfterFunc(st.alive, func() { cancel(errors.New("the connection had broken")) })
 	defer stop()
 	seen := st.lines.Load()
-	return world.Within(ctx, 10*time.Second, func() error {
+	return world.Within(ctx, time.Minute, func() error {
 		if st.lines.Load() < seen+3 {
 			return fmt.Errorf("on the open connection to %s no data comes after line %d", st.url, st.lines.Load())
 		}
@@ -116,6 +116,18 @@ func (p *probe) requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent
+}
+
+// more waits until some more requests were made, and gives how long that took.
+func (p *probe) more(ctx context.Context, n int) (took time.Duration, err error) {
+	began, before := time.Now(), p.requests()
+	err = world.Within(ctx, 2*time.Minute, func() error {
+		if made := p.requests() - before; made < n {
+			return fmt.Errorf("%d requests in %s", made, time.Since(began))
+		}
+		return nil
+	})
+	return time.Since(began), err
 }
 
 // finish ends the probe; a single failed request is an error.

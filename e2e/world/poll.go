@@ -24,9 +24,20 @@ func Poll(ctx context.Context, every time.Duration, f func() error) error {
 	}
 }
 
-// Within is Poll with a time limit of its own.
+// Within calls f until it returns nil, at once, soon, and then every tenth of a second, for as long as limit. Who waits for what must happen has a
+// minute or more for it, however little it takes: a test that is content waits for none of it, and a machine may have much else to do.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s had passed", limit))
 	defer cancel()
-	return Poll(ctx, min(100*time.Millisecond, limit/20), f)
+	for pause := min(5*time.Millisecond, limit/20); ; pause = min(pause*3/2, 100*time.Millisecond, limit/20) {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (waited until %w)", err, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
 }

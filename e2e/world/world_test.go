@@ -125,7 +125,7 @@ func TestProcessesRunUnderTheirUserWithTheirFiles(t *testing.T) {
 	if err := p.Running(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Within(t.Context(), 5*time.Second, func() error {
+	if err := Within(t.Context(), time.Minute, func() error {
 		if got := owner(p.PID()); got != ProxyUID {
 			return fmt.Errorf("the process runs as user %d", got)
 		}
@@ -193,7 +193,7 @@ func TestKilledRunIsReclaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait()
-	if err := Within(t.Context(), 5*time.Second, func() error {
+	if err := Within(t.Context(), time.Minute, func() error {
 		if isZombie(sleeper) || errors.Is(syscall.Kill(sleeper, 0), syscall.ESRCH) {
 			return nil
 		}
@@ -205,7 +205,7 @@ func TestKilledRunIsReclaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Within(t.Context(), 10*time.Second, func() error { // another process's run may be at it
+	if err := Within(t.Context(), time.Minute, func() error { // another process's run may be at it
 		if left := leftBehind(childDir); left != "" {
 			return fmt.Errorf("not reclaimed: %s", left)
 		}
@@ -286,7 +286,7 @@ func TestDescendants(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := Within(t.Context(), 5*time.Second, func() error {
+	if err := Within(t.Context(), time.Minute, func() error {
 		if below[0].Exists() {
 			return fmt.Errorf("%s still exists", below[0])
 		}

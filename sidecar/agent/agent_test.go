@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/xds/ondemand"
@@ -328,12 +329,11 @@ func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := freeport.Port()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports
 }

@@ -199,7 +199,7 @@ func TestAskedOfWhoWasRelieved(t *testing.T) {
 			if !errors.Is(err, ErrAway) {
 				t.Errorf("%s: %v", name, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: who asked waits on", name)
 		}
 	}
@@ -238,7 +238,7 @@ func TestTakenLater(t *testing.T) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); {
+	for deadline := time.Now().Add(time.Minute); !is(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
@@ -272,7 +272,7 @@ func TestSharedPods(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.After(5 * time.Second); b.local[l.Key()] != step.want; {
+		for deadline := time.After(time.Minute); b.local[l.Key()] != step.want; {
 			select {
 			case <-changes:
 				b.readPods()
@@ -364,7 +364,7 @@ func TestChoose(t *testing.T) {
 			if _, err := client.Write([]byte("?")); err != nil {
 				t.Fatal(err)
 			}
-			_ = by.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = by.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := by.Read(make([]byte, 1)); err != nil {
 				t.Fatalf("the %s is not asked: %v", who, err)
 			}

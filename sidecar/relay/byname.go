@@ -30,6 +30,9 @@ const (
 // ErrAway says that something could not be had since the controller does not answer.
 var ErrAway = errors.New("the controller does not answer, and this pod has not used it before")
 
+// errSlow says that who asked has waited for long enough, and the controller is there. It may answer yet.
+var errSlow = errors.New("the controller has not answered yet")
+
 // asks are what rows are there that are not held.
 type asks struct {
 	digest *digest.Set
@@ -397,16 +400,20 @@ func (r *Relay) fetchRows(ctx context.Context, rows *rows, table string, hosts [
 			defer timer.Stop()
 			away = timer.C
 		}
+		why := ErrAway
 		select {
 		case <-a.done:
 			continue
 		case <-away:
 		case <-ctx.Done():
+			if open {
+				why = errSlow
+			}
 		}
 		_ = r.call(context.WithoutCancel(ctx), func() { r.machine.stopAsking(a) })
 		if !begun { // Envoy has asked for nothing yet, and so has the relay
 			return errNotFetched
 		}
-		return fmt.Errorf("%s: %w", strings.Join(names, ", "), ErrAway)
+		return fmt.Errorf("%s: %w", strings.Join(names, ", "), why)
 	}
 }

@@ -176,6 +176,29 @@ func TestPatternsByName(t *testing.T) {
 	n.want("given", n.sent(), []string{"+80/*.wild.test@1 +80/in.wild.test@1"})
 }
 
+// TestSlowControllerIsNotAway: who waits for no longer is told that the controller has not answered yet, and not that it is away: a name is answered then, since whoever comes early is held.
+func TestSlowControllerIsNotAway(t *testing.T) {
+	n := newNamed(t, t.TempDir())
+	n.begin()
+	n.controllerSays(VirtualHost, "v", nil, vhost(t, "80/nobody.invalid", "1"))
+	n.ack(VirtualHost)
+	r := &Relay{machine: n.machine, calls: make(chan func()), stopped: make(chan struct{})}
+	go func() {
+		for f := range r.calls {
+			f()
+		}
+	}()
+	defer close(r.calls)
+	for connected, want := range map[bool]error{true: errSlow, false: ErrAway} {
+		n.connected, n.lost = connected, n.clock
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := r.Use(ctx, "80", "b.test"); !errors.Is(err, want) {
+			t.Errorf("connected: %t: %v, want %v", connected, err, want)
+		}
+		cancel()
+	}
+}
+
 // TestByNameAlone: without a controller the agent has what was used, and knows what nobody registered; of the rest it says that it does not know.
 func TestByNameAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const answerWithin = 2 * time.Second
 type Others struct {
 	Replica     string // who asks: what it says itself is not asked for
 	Credentials credentials.TransportCredentials
+	Within      time.Duration // that a replica may take; two seconds, if it is not said
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn
@@ -34,7 +36,7 @@ type Others struct {
 // Enforcing asks those at the addresses, HOST:PORT, how far their proxies are with policies. Beside what each says it gives the errors of
 // those that did not answer, by address.
 func (o *Others) Enforcing(ctx context.Context, addresses []string, policies []config.Key) (said []Said, silent map[string]error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, answerWithin))
 	defer cancel()
 	q := &replicaspb.EnforcingRequest{}
 	for _, key := range policies {

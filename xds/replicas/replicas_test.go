@@ -5,12 +5,14 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/meshtls"
@@ -64,21 +66,20 @@ func TestOthers(t *testing.T) {
 	b := serve.Enforcement{Revision: "r", Selected: 3, Current: 2, Behind: "sidecar~x", Refuses: "sidecar~x", Refusal: "no such thing"}
 	self, other := replica(t, ours, "a", service, serve.Enforcement{Revision: "r"}), replica(t, ours, "b", service, b)
 	stranger, named := replica(t, authority(t), "c", service, b), replica(t, ours, "d", "else.istio-system.svc", b)
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	gone, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = gone.Close()
 	ask := func(as identity.ID) ([]replicas.Said, map[string]error) {
-		o := &replicas.Others{Replica: "a", Credentials: credentials.NewTLS(meshtls.ClientOfName(meshtls.NewOwn(ours, as), service))}
+		o := &replicas.Others{Replica: "a", Within: time.Minute, Credentials: credentials.NewTLS(meshtls.ClientOfName(meshtls.NewOwn(ours, as), service))}
 		t.Cleanup(func() { _ = o.Close() })
-		return o.Enforcing(t.Context(), []string{self, other, stranger, named, gone.Addr().String()}, []config.Key{checkout})
+		return o.Enforcing(t.Context(), []string{self, other, stranger, named, gone}, []config.Key{checkout})
 	}
 	said, silent := ask(controller)
 	if len(said) != 1 || said[0].Replica != "b" || said[0].Enforcements[checkout] != b || !slices.Equal(said[0].Gateways, []string{"10.0.0.2"}) {
 		t.Errorf("said: %+v", said)
 	}
-	for name, address := range map[string]string{"a stranger": stranger, "one of another name": named, "one that is gone": gone.Addr().String()} {
+	for name, address := range map[string]string{"a stranger": stranger, "one of another name": named, "one that is gone": gone} {
 		if silent[address] == nil {
 			t.Errorf("%s was heard: %v", name, silent)
 		}

@@ -175,12 +175,12 @@ func (in *inheriting) untilStats(t *testing.T, lines ...string) {
 	})
 }
 
-// eventually tries until it succeeds, for 20 seconds at most.
+// eventually tries until it succeeds, for a minute at most.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		err := try()
 		if err == nil {
 			return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 const system = "istio-system"
@@ -52,7 +52,10 @@ func beginWithLog(t *testing.T, config *rest.Config, auditSocket string) *inClus
 	for _, ns := range []string{system, "shop"} {
 		c.made(c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"istio-injection": "enabled"}}}, metav1.CreateOptions{}))
 	}
-	webhooks := freePort(t)
+	webhooks, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.made(c.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), validator(webhooks), metav1.CreateOptions{}))
 	injection := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(injection, []byte("image: sallyport-proxy:test\n"), 0o600); err != nil {
@@ -82,17 +85,6 @@ func beginWithLog(t *testing.T, config *rest.Config, auditSocket string) *inClus
 		}
 	})
 	return c
-}
-
-// freePort is an address that nobody listens at.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // made fails the test when an object could not be made; one that is there already will do.

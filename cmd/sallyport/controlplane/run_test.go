@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 const entry = `
@@ -125,15 +127,14 @@ func TestWrongSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = free.Close()
 	for want, cfg := range map[string]Config{
 		"--xds-addr":        {XDSAddr: "0.0.0.0:0"},
 		"--secure-xds-addr": {SecureAddr: taken.Addr().String()},
-		"--admin-addr":      {XDSAddr: free.Addr().String(), AdminAddr: taken.Addr().String()},
+		"--admin-addr":      {XDSAddr: free, AdminAddr: taken.Addr().String()},
 		"--data":            {DataDir: "/dev/null/x"},
 		"nowhere.yaml":      {MeshConfigFile: "/nowhere.yaml"},
 		"--audit-address":   {AuditAddress: "sallyport-audit:15016"},
@@ -146,7 +147,7 @@ func TestWrongSettings(t *testing.T) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
-	again, err := net.Listen("tcp", free.Addr().String())
+	again, err := net.Listen("tcp", free)
 	if err != nil {
 		t.Fatalf("a port was left open: %v", err)
 	}

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 // TestMain checks for leaks. When a connection ends with an error, spdystream offers that for ten minutes to whoever
@@ -83,13 +85,11 @@ func TestNobodyListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tunnel.Close() }()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := freeport.Port()
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := netip.MustParseAddrPort(l.Addr().String()).Port()
-	_ = l.Close()
-	c, err := tunnel.Dial(t.Context(), free)
+	c, err := tunnel.Dial(t.Context(), uint16(free))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,10 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/inside"
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
-const limit = 10 * time.Second
+const limit = time.Minute
 
 // issuerOf serves what a variable says, as keys and by discovery.
 func issuerOf(t *testing.T, says *atomic.Value) *httptest.Server {
@@ -155,8 +156,10 @@ func TestFetcher(t *testing.T) {
 
 // TestReasons: what is said of a failure is the same whenever the same goes wrong, and tells neither addresses nor what else errors do.
 func TestReasons(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	gone, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
 	none, looping := httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(http.RedirectHandler("/", http.StatusFound))
 	defer none.Close()
 	defer looping.Close()
@@ -169,8 +172,8 @@ func TestReasons(t *testing.T) {
 		allowed inside.Allowed
 		want    string
 	}{
-		{gone.URL, open, "it cannot be reached"},
-		{gone.URL, inside.Allowed{}, leadsInside.words},
+		{"http://" + gone, open, "it cannot be reached"},
+		{"http://" + gone, inside.Allowed{}, leadsInside.words},
 		{none.URL, open, "it answers 404"},
 		{looping.URL, open, redirected.words},
 		{secret.URL, open, "its certificate is not trusted"},

@@ -3,13 +3,14 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -69,10 +70,11 @@ func startEtcd(ctx context.Context, run *world.Run, program string) (string, err
 }
 
 func startAPIServer(ctx context.Context, run *world.Run, program, etcd string, files files) (*Server, error) {
-	port, err := freePort()
+	number, err := freeport.Port()
 	if err != nil {
 		return nil, err
 	}
+	port := strconv.Itoa(number)
 	process, err := run.Start("kube-apiserver-"+port, program,
 		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+files.in("apiserver.crt"), "--tls-private-key-file="+files.in("apiserver.key"),
@@ -129,22 +131,10 @@ func ready(ctx context.Context, process *world.Process, client *http.Client, url
 	})
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return "", err
-	}
-	return port, l.Close()
-}
-
 func twoURLs() (client, peer string, err error) {
-	if client, err = freePort(); err != nil {
+	if client, err = freeport.Addr(); err != nil {
 		return "", "", err
 	}
-	peer, err = freePort()
-	return "http://127.0.0.1:" + client, "http://127.0.0.1:" + peer, err
+	peer, err = freeport.Addr()
+	return "http://" + client, "http://" + peer, err
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -167,7 +167,10 @@ func TestKafkaSaysWhoItIs(t *testing.T) {
 			file := target(t, c.scheme+"://"+at.ListenAddrs()[0]+"/records", strings.Join(c.lines, "\n"))
 			files(t, file)
 			o := options()
-			o.Timeout = 2 * time.Second
+			o.Timeout = 4 * time.Second // what is wrong is tried for so long
+			if c.wrong == "" {
+				o.Timeout = time.Minute
+			}
 			r := receiverOf(t, "kafka="+file, o)
 			defer r.Close()
 			err := sendAll(t.Context(), r, someRecords())
@@ -329,7 +332,7 @@ func TestKafkaStalls(t *testing.T) {
 	c := cluster(t)
 	file := target(t, "tcp://"+c.ListenAddrs()[0]+"/records")
 	o := options()
-	o.Timeout = 250 * time.Millisecond
+	o.Timeout = 2 * time.Second // what is not held up has to be there before, too
 	r := receiverOf(t, "kafka="+file, o)
 	defer r.Close()
 	if err := sendAll(t.Context(), r, someRecords()); err != nil {
@@ -365,12 +368,10 @@ func TestKafkaStalls(t *testing.T) {
 	if err := sendAll(t.Context(), r, someRecords()); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := free.Addr().String()
-	free.Close()
 	if err := os.WriteFile(file, []byte("tcp://"+nobody+"/records\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

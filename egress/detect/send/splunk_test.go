@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport/sallyport/egress/detect/send/sendtest"
 )
 
-func newIndexer(t *testing.T, asks int) (*sendtest.Indexer, *Records) {
+func newIndexer(t *testing.T, asks int, settle time.Duration) (*sendtest.Indexer, *Records) {
 	t.Helper()
 	x := &sendtest.Indexer{Asks: asks}
 	s := httptest.NewServer(x)
@@ -23,13 +23,13 @@ func newIndexer(t *testing.T, asks int) (*sendtest.Indexer, *Records) {
 		}
 	})
 	o := options()
-	o.Settle = 2 * time.Second
+	o.Settle = settle
 	return x, receiverOf(t, "splunk="+target(t, s.URL+"/services/collector/event?index=mesh", "Authorization: "+sendtest.Authorization), o)
 }
 
 // TestAcknowledged: what the collector answered with a number is taken when that is indexed, and not before.
 func TestAcknowledged(t *testing.T) {
-	x, r := newIndexer(t, 2)
+	x, r := newIndexer(t, 2, time.Minute)
 	for seq := range uint64(3) {
 		records := someRecords()
 		records[0].Seq, records[1].Seq = 10*seq, 10*seq+1
@@ -53,7 +53,7 @@ func TestAcknowledged(t *testing.T) {
 
 // TestNotAcknowledged: what a collector forgot, and what it counts anew, is not taken.
 func TestNotAcknowledged(t *testing.T) {
-	x, r := newIndexer(t, 0)
+	x, r := newIndexer(t, 0, 4*time.Second) // what is not acknowledged is waited for so long
 	send := func() {
 		t.Helper()
 		if err := r.Send(t.Context(), someRecords()); err != nil {

@@ -46,7 +46,7 @@ func read(t *testing.T, path string) string {
 // becomes waits for what another goroutine does.
 func becomes(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !f(); {
+	for limit := time.Now().Add(time.Minute); !f(); {
 		if time.Now().After(limit) {
 			t.Fatal(what)
 		}

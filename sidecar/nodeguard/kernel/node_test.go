@@ -153,10 +153,21 @@ func plan(t *testing.T, guarded bool, change func(*nodeguard.Options, *nodeguard
 	return p
 }
 
-// dial connects from a host and says how it ended: "", "refused", "timeout" or the error.
+const (
+	patience = 30 * time.Second       // for what comes at once on an idle machine
+	enough   = 400 * time.Millisecond // to see that nothing comes
+)
+
+// dial connects from a host and says how it ended: "", "refused" or the error.
 func (n *node) dial(from *world.Host, network, address string) string {
 	n.t.Helper()
-	c, ended := n.connect(from, network, address)
+	return n.dialWithin(patience, from, network, address)
+}
+
+// dialWithin is dial with a time, after which it says "timeout".
+func (n *node) dialWithin(limit time.Duration, from *world.Host, network, address string) string {
+	n.t.Helper()
+	c, ended := n.connectWithin(limit, from, network, address)
 	if c != nil {
 		_ = c.Close()
 	}
@@ -164,7 +175,11 @@ func (n *node) dial(from *world.Host, network, address string) string {
 }
 
 func (n *node) connect(from *world.Host, network, address string) (net.Conn, string) {
-	ctx, cancel := context.WithTimeout(n.t.Context(), 400*time.Millisecond)
+	return n.connectWithin(patience, from, network, address)
+}
+
+func (n *node) connectWithin(limit time.Duration, from *world.Host, network, address string) (net.Conn, string) {
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
 	defer cancel()
 	c, err := from.DialContext(ctx, network, address)
 	return c, outcome(err)
@@ -230,8 +245,10 @@ func (n *node) serveAt(h *world.Host, address string) {
 }
 
 // echo sends a line and waits for it to come back.
-func echo(c net.Conn) error {
-	if err := c.SetDeadline(time.Now().Add(400 * time.Millisecond)); err != nil {
+func echo(c net.Conn) error { return echoWithin(patience, c) }
+
+func echoWithin(limit time.Duration, c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
 	if _, err := c.Write([]byte("hello")); err != nil {

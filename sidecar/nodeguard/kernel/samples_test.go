@@ -57,11 +57,12 @@ func TestSamples(t *testing.T) {
 	n.must(<-ended)
 }
 
+// exchangeOn sends something; what comes of it is the guard's to say, of some it is nothing.
 func (n *node) exchangeOn(from *world.Host, network, address string) {
 	if network == "tcp" {
-		n.dial(from, network, address)
+		n.dialWithin(enough, from, network, address)
 	} else {
-		n.exchange(from, address)
+		n.exchangeWithin(enough, from, address)
 	}
 }
 

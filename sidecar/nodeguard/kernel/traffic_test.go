@@ -21,12 +21,16 @@ func at(a netip.Addr) string { return netip.AddrPortFrom(a, port).String() }
 
 // exchange sends a datagram and says what came back.
 func (n *node) exchange(from *world.Host, address string) string {
+	return n.exchangeWithin(patience, from, address)
+}
+
+func (n *node) exchangeWithin(limit time.Duration, from *world.Host, address string) string {
 	c, ended := n.connect(from, "udp", address)
 	if ended != "" {
 		return ended
 	}
 	defer func() { _ = c.Close() }()
-	return outcome(echo(c))
+	return outcome(echoWithin(limit, c))
 }
 
 // out is where the world is.
@@ -98,7 +102,7 @@ func (n *node) ping(from *world.Host, to netip.Addr) string {
 		return outcome(err)
 	}
 	defer func() { _ = c.Close() }()
-	n.must(c.SetDeadline(time.Now().Add(400 * time.Millisecond)))
+	n.must(c.SetDeadline(time.Now().Add(patience)))
 	if _, err := c.Write([]byte{8, 0, 0xf7, 0xfd, 0, 1, 0, 1}); err != nil { // echo request with its checksum
 		return outcome(err)
 	}
@@ -144,7 +148,7 @@ func testBecomesGuarded(t *testing.T, n *node) {
 	}
 	n.must(n.table.Change(nodeguard.Diff(before, after)))
 	for _, c := range open {
-		if err := echo(c); err == nil {
+		if err := echoWithin(enough, c); err == nil {
 			t.Errorf("the open connection %s to %s goes on", c.RemoteAddr().Network(), c.RemoteAddr())
 		}
 	}
@@ -172,17 +176,17 @@ func TestDownload(t *testing.T) {
 	n.must(err)
 	_, client, err := server.ReadFrom(make([]byte, 16))
 	n.must(err)
-	receive := func() error {
+	receive := func(within time.Duration) error {
 		if _, err := server.WriteTo([]byte("data"), client); err != nil {
 			return err
 		}
-		n.must(c.SetReadDeadline(time.Now().Add(300 * time.Millisecond)))
+		n.must(c.SetReadDeadline(time.Now().Add(within)))
 		_, err := c.Read(make([]byte, 16))
 		return err
 	}
-	n.must(receive())
+	n.must(receive(patience))
 	n.must(n.table.Change(nodeguard.Diff(before, after)))
-	if got := outcome(receive()); got != "timeout" {
+	if got := outcome(receive(enough)); got != "timeout" {
 		t.Errorf("the world's datagram on an old connection: %q, want none", got)
 	}
 	counts, err := n.table.Counts()
@@ -200,7 +204,7 @@ func TestUnknown(t *testing.T) {
 	unknown, known := plan(t, true, without), plan(t, true, nil)
 	n.must(n.table.Replace(unknown))
 	for _, a := range []netip.Addr{world.OutsideAddrs[0], out6} {
-		if got := n.dial(n.Control, "tcp", at(a)); got != "timeout" {
+		if got := n.dialWithin(enough, n.Control, "tcp", at(a)); got != "timeout" {
 			t.Errorf("an unknown pod to %s: %q, want that it waits", a, got)
 		}
 	}
@@ -244,7 +248,7 @@ func TestSpoofed(t *testing.T) {
 	send := func() string {
 		var c net.Conn
 		n.must(n.App.Do(func() (err error) {
-			c, err = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("192.0.2.7")}, Timeout: 300 * time.Millisecond}).Dial("tcp", at(world.OutsideAddrs[0]))
+			c, err = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("192.0.2.7")}, Timeout: enough}).Dial("tcp", at(world.OutsideAddrs[0]))
 			if err == nil {
 				_ = c.Close()
 			}
@@ -277,7 +281,7 @@ func TestSentByTheNode(t *testing.T) {
 		before, err := n.table.Counts()
 		n.must(err)
 		n.must(n.Router.Do(func() error {
-			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: source.AsSlice()}, Timeout: 300 * time.Millisecond, Control: transparent}
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: source.AsSlice()}, Timeout: enough, Control: transparent}
 			if c, err := dialer.Dial("tcp", at(world.OutsideAddrs[0])); err == nil {
 				return c.Close()
 			}
@@ -295,7 +299,7 @@ func TestSentByTheNode(t *testing.T) {
 	}
 	n.ip(n.Outside, "route add 10.77.0.1/32 via 203.0.113.1")
 	err := n.Router.Do(func() error {
-		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("10.77.0.1")}, Timeout: time.Second}).Dial("tcp", at(world.OutsideAddrs[0]))
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("10.77.0.1")}, Timeout: patience}).Dial("tcp", at(world.OutsideAddrs[0]))
 		if err == nil {
 			err = c.Close()
 		}

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/sallyport/sallyport/e2e/freeport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,12 +74,8 @@ func TestProbes(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	port, tlsPort, grpcPort := portOf(t, plain.URL), portOf(t, secure.URL), grpcServer(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := freeport.Port()
 	if err != nil {
-		t.Fatal(err)
-	}
-	closed := portOf(t, free.Addr().String())
-	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
 	headers := `"httpHeaders":[{"name":"host","value":"shop.example"},{"name":"X-Probe","value":"yes"}]`
