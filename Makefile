@@ -2,9 +2,7 @@
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-ifndef LANES
 .NOTPARALLEL: # what is built needs the tools first
-endif
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILD    := go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
@@ -80,17 +78,11 @@ lint: ## go vet, golangci-lint, and whether generated code is what its source sa
 PURE   := ./serviceentry/... ./xds/translate/...
 RANDOM := ./egress/detect ./cmd/sallyport/controlplane
 
-# Both halves mostly wait: the one for Envoys, the other for a kubelet. So they run beside each other; what either says begins with its packages.
+# Both halves mostly wait, the one for Envoys, the other for a kubelet. But what they do beside that, each needs all processors of a small machine for: one comes after the other.
 .PHONY: test
 test: cluster-tools tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	go vet ./...
-	@$(MAKE) --no-print-directory -j lanes LANES='test-code $(if $(filter 0,$(shell id -u)),e2e)'
-
-# The targets that LANES names, beside each other, each in a make of its own that does one thing after the other.
-.PHONY: lanes
-lanes: $(addprefix lane-,$(LANES))
-lane-%:
-	@$(MAKE) --no-print-directory -j1 LANES= $*
+	@$(MAKE) --no-print-directory test-code $(if $(filter 0,$(shell id -u)),e2e)
 
 .PHONY: test-code
 test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
