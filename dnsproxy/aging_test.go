@@ -47,6 +47,22 @@ func TestTTLsCountDown(t *testing.T) {
 	want("w.test.", "NOERROR | A 10 192.0.2.1", 2)
 }
 
+// TestTTLsAreCutForAView: what a view cuts off is asked for again sooner, by its clients, and of nobody else.
+func TestTTLsAreCutForAView(t *testing.T) {
+	a := startAuthority(t, "w.test. 3600 IN A 192.0.2.1", "short.test. 5 IN A 192.0.2.2", "c.test. 7200 IN CNAME w.test.")
+	_, clock, want := aging(t, a, Config{Views: []View{{Name: "resolver", MaxTTL: 30 * time.Second}}})
+	for range 2 {
+		want("w.test.", "NOERROR | A 30 192.0.2.1", 1)
+		want("c.test.", "NOERROR | CNAME 30 w.test. | A 30 192.0.2.1", 1)
+		clock.advance(time.Minute)
+	}
+	want("short.test.", "NOERROR | A 5 192.0.2.2", 1)
+	clock.advance(57*time.Minute + 50*time.Second)
+	want("w.test.", "NOERROR | A 10 192.0.2.1", 1)
+	clock.advance(10 * time.Second)
+	want("w.test.", "NOERROR | A 30 192.0.2.1", 2)
+}
+
 func TestNegativeAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, soa string

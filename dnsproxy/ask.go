@@ -63,7 +63,7 @@ func (v *view) cached(c *call, e *cache.Entry, now time.Duration, from Source, o
 		from = FromFailure
 	}
 	c.filtered = e.Hidden
-	answer := c.sealed(out, e, now, v.s.staleTTL)
+	answer := c.sealed(out, e, now, v.s.staleTTL, seconds(v.MaxTTL))
 	return v.done(c, from, e.Answer.Rcode(), answer, nil)
 }
 

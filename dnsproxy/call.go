@@ -48,10 +48,12 @@ func (c *call) simple(out []byte, rcode int, ede uint16) []byte {
 	return c.Finish(c.Reply(out, rcode, 0), msg, rcode, ede, c.Limit(c.tcp))
 }
 
-// sealed answers with what was kept. now must be the time by which e was chosen; stale is in seconds.
-func (c *call) sealed(out []byte, e *cache.Entry, now time.Duration, stale uint32) []byte {
+// sealed answers with what was kept. now must be the time by which e was chosen; stale, the TTL of what has expired, and most, the longest one, are in
+// seconds.
+func (c *call) sealed(out []byte, e *cache.Entry, now time.Duration, stale, most uint32) []byte {
 	msg, ede := len(out), packet.EDENone
 	age := e.Age(now, stale)
+	age.Most = most
 	rcode := e.Answer.Rcode()
 	switch {
 	case rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError:

@@ -88,6 +88,8 @@ type View struct {
 	// Policy decides about names that the table does not answer, cached or not. nil: all are forwarded. It is called
 	// for each such question: it must be quick.
 	Policy func(Question) Action
+	// MaxTTL cuts longer TTLs off in this view's answers, which are kept for as long as Config.MaxTTL says. 0: they are not cut.
+	MaxTTL time.Duration
 	// Refuse says which addresses may not be answered for a host (lower case, no last dot). They are taken out of
 	// answers before these are kept; when none is left the answer is NOERROR without addresses, so that the client
 	// neither asks the next resolver nor takes the name for gone. nil: none. Server.Flush after its mind has changed.

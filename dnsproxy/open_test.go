@@ -12,6 +12,19 @@ import (
 // openForPod opens sockets as a node's agent does in the network of a pod.
 func openForPod(t *testing.T, s *Server) net.PacketConn {
 	t.Helper()
+	packets, _ := openSockets(t, s)
+	return packets
+}
+
+// openBoth gives the addresses of both.
+func openBoth(t *testing.T, s *Server) (packets, streams net.Addr) {
+	t.Helper()
+	udp, tcp := openSockets(t, s)
+	return udp.LocalAddr(), tcp.Addr()
+}
+
+func openSockets(t *testing.T, s *Server) (net.PacketConn, net.Listener) {
+	t.Helper()
 	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +36,7 @@ func openForPod(t *testing.T, s *Server) net.PacketConn {
 	if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
 		t.Fatal(err)
 	}
-	return packets
+	return packets, streams
 }
 
 // TestSocketsOfPodsAreSmall: a node's agent opens two for each pod, which wait nearly always; and they answer.

@@ -1,11 +1,13 @@
 package dnsproxy
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -35,6 +37,51 @@ func flood(t *testing.T, addr net.Addr, count int, nth func(int) string) {
 			t.Fatal(err)
 		}
 		_, _ = conn.Write(wire)
+	}
+}
+
+// TestOnePodsStreamsLeaveRoom: nor do its connections, however many there are, and whatever it does with them.
+func TestOnePodsStreamsLeaveRoom(t *testing.T) {
+	const good = "www.good.test."
+	pack := func(name string) []byte {
+		wire, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append([]byte{byte(len(wire) >> 8), byte(len(wire))}, wire...)
+	}
+	for what, says := range map[string]func(i int) []byte{
+		"nothing":         func(int) []byte { return nil },
+		"half a question": func(int) []byte { return pack(good)[:9] },
+		"many questions that nobody answers": func(i int) (all []byte) {
+			for n := range 4 * pipeline {
+				all = append(all, pack(fmt.Sprintf("www.evil%d-%d.test.", i, n))...)
+			}
+			return all
+		},
+		"many questions whose answers nobody takes": func(int) []byte { return bytes.Repeat(pack(good), 20000) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := serve(t, Config{Upstreams: []string{silentExcept(t, good)}, Patience: time.Minute, MaxInFlight: 64, MaxUpstream: 64, MaxConns: 32, Grace: 1})
+			_, evil := openBoth(t, s)
+			packets, streams := openBoth(t, s)
+			for i := range 200 {
+				conn, err := net.Dial("tcp", evil.String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				go func() { _, _ = conn.Write(says(i)) }()
+			}
+			for range 20 {
+				for network, addr := range map[string]net.Addr{"udp": packets, "tcp": streams} {
+					m, _, err := (&dns.Client{Net: network, Timeout: time.Minute}).Exchange(new(dns.Msg).SetQuestion(good, dns.TypeA), addr.String())
+					if err != nil || show(m) != "NOERROR | A 60 192.0.2.1" {
+						t.Fatalf("the other pod, by %s: %v (%v)", network, m, err)
+					}
+				}
+			}
+		})
 	}
 }
 

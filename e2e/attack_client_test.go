@@ -53,7 +53,12 @@ func (a answer) String() string {
 
 // connect opens a TLS connection to the gateway, past every sidecar: from a host that redirects nothing.
 func (a *attack) connect(ctx context.Context, certificate tls.Certificate) (*tls.Conn, error) {
-	raw, err := a.scene.World.Control.DialContext(ctx, "tcp", gatewayAddr)
+	return a.connectTo(ctx, gatewayAddr, certificate)
+}
+
+// connectTo does so to another gateway.
+func (a *attack) connectTo(ctx context.Context, gateway string, certificate tls.Certificate) (*tls.Conn, error) {
+	raw, err := a.scene.World.Control.DialContext(ctx, "tcp", gateway)
 	if err != nil {
 		return nil, err
 	}

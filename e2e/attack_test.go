@@ -32,6 +32,8 @@ func TestAttack(t *testing.T) {
 		"early data":             a.earlyData,
 		"names that are inside":  a.namesInside,
 		"names nobody answers":   a.namesUnanswered,
+		"names are forgotten":    a.namesForgotten,
+		"large heads":            a.heads,
 		"many tunnels at once":   a.manyTunnels,
 		"plain tunnels":          a.plainTunnels,
 		"what a client claims":   a.claims,

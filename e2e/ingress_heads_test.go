@@ -94,6 +94,11 @@ func (in *ingressScene) sendHeads(t *testing.T, at netip.AddrPort) {
 	if err := c.HandshakeContext(t.Context()); err != nil {
 		return // it has no memory any more: that is as good
 	}
+	writeHeads(c, "shop.test", headsOfEach)
+}
+
+// writeHeads sends so many requests with large heads, without their bodies, and reads nothing of what comes.
+func writeHeads(c net.Conn, authority string, count int) {
 	go func() { _, _ = io.Copy(io.Discard, c) }()
 	_ = c.SetWriteDeadline(time.Now().Add(20 * time.Second))
 	_, _ = io.WriteString(c, http2.ClientPreface)
@@ -101,10 +106,10 @@ func (in *ingressScene) sendHeads(t *testing.T, at netip.AddrPort) {
 	_ = framer.WriteSettings()
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, f := range append(get("shop.test", "/heads"), header{"x-large", strings.Repeat("~", largeHead/2)}, header{"x-larger", strings.Repeat("~", largeHead/2)}) {
+	for _, f := range append(get(authority, "/heads"), header{"x-large", strings.Repeat("~", largeHead/2)}, header{"x-larger", strings.Repeat("~", largeHead/2)}) {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value, Sensitive: true}) // in no table
 	}
-	for i := range uint32(headsOfEach) {
+	for i := range uint32(count) {
 		id, rest := 2*i+1, block.Bytes()
 		n := min(len(rest), 16<<10)
 		if framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: rest[:n], EndHeaders: n == len(rest)}) != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // inside lists what is not on the public internet, from IANA's special-purpose address registries (RFC 6890), and the
@@ -54,6 +55,28 @@ func Is(addr netip.Addr) bool {
 func OwnHost(addr netip.Addr) bool {
 	return among(addr, own)
 }
+
+// OwnName tells whether a host is one that resolvers take for the host of whoever asks, without asking anybody (RFC 6761, section 6.3).
+func OwnName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// NoEndpoint tells whether addr is one at which no endpoint of a cluster can be, whoever writes it there, in any of its forms: the host of whoever
+// connects, link-local and multicast addresses, and those at which clouds serve machines what is for nobody else.
+func NoEndpoint(addr netip.Addr) bool {
+	return among(addr, noEndpoint)
+}
+
+var noEndpoint = append([]netip.Prefix{
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure's host
+	netip.MustParsePrefix("169.254.0.0/16"),   // link-local; most clouds' metadata
+	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments; Oracle's metadata
+	netip.MustParsePrefix("224.0.0.0/4"),      // multicast
+	netip.MustParsePrefix("fd00:ec2::/112"),   // AWS's metadata, and what else it serves there
+	netip.MustParsePrefix("fe80::/10"),        // link-local
+	netip.MustParsePrefix("ff00::/8"),         // multicast
+}, own...)
 
 // OwnHostIn tells whether a range has addresses of the host of whoever connects to them; IPv6 ranges count as if they did.
 func OwnHostIn(p netip.Prefix) bool {

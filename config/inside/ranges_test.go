@@ -32,6 +32,26 @@ func TestIs(t *testing.T) {
 	}
 }
 
+func TestNoEndpoint(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1": true, "0.0.0.0": true, "169.254.169.254": true, "168.63.129.16": true, "192.0.0.192": true, "fd00:ec2::254": true, "fe80::1": true, "224.0.0.1": true, "ff02::1": true,
+		"::ffff:169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "2002:a83f:8110::": true, "64:ff9b::7f00:1": true,
+		"10.0.0.1": false, "100.100.100.200": false, "fd00::1": false, "fd00:ec2:0:1::254": false, "203.0.113.1": false, "64:ff9b::a4d:1e": false,
+	} {
+		if got := NoEndpoint(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("NoEndpoint(%s) = %v, want %v", addr, got, want)
+		}
+	}
+}
+
+func TestOwnName(t *testing.T) {
+	for name, want := range map[string]bool{"localhost": true, "LocalHost.": true, "a.localhost": true, "*.localhost": true, "a.b.localhost.": true, "localhost.test": false, "notlocalhost": false, "": false} {
+		if got := OwnName(name); got != want {
+			t.Errorf("OwnName(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestOwnHostIn(t *testing.T) {
 	for p, want := range map[string]bool{"127.0.0.1/32": true, "0.0.0.0/0": true, "127.128.0.0/9": true, "10.0.0.0/8": false, "2001:db8::/32": true, "2001:db8::1/128": false, "::1/128": true} {
 		if got := OwnHostIn(netip.MustParsePrefix(p)); got != want {

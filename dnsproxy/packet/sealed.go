@@ -73,6 +73,7 @@ func (s Sealed) Bytes() int { return len(s.data) }
 type Age struct {
 	Elapsed uint32 // seconds since it was kept; taken off each TTL
 	Stale   uint32 // if not 0: the TTL of every record, in seconds
+	Most    uint32 // if not 0: longer TTLs are cut to it, in seconds
 }
 
 // Answer appends s as the answer to q: the id, the bits and the name's case are the question's, the TTLs as age says.
@@ -93,6 +94,9 @@ func (s Sealed) Answer(out []byte, q *Query, age Age) []byte {
 		if ttl == 0 {
 			ttl = binary.BigEndian.Uint32(b[at:])
 			ttl -= min(ttl, age.Elapsed)
+		}
+		if age.Most > 0 {
+			ttl = min(ttl, age.Most)
 		}
 		binary.BigEndian.PutUint32(b[at:], ttl)
 	}

@@ -53,6 +53,9 @@ func (s *Scene) SetPolicy(ctx context.Context, mode string) error {
 	return err
 }
 
+// WriteMode writes it, whatever the mode, and waits for nothing.
+func (s *Scene) WriteMode(mode string) error { return s.Controller.setPolicy(mode) }
+
 // AuditRecords asks the log for what happened since the scene was set.
 func (s *Scene) AuditRecords(ctx context.Context, flags ...string) ([]record.Record, error) {
 	return s.auditRecords(ctx, flags...)

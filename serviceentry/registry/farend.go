@@ -141,6 +141,10 @@ func (s *Snapshot) UpstreamRestrictions(svc *Service, rule *DestinationRule, p C
 		f.closeWhole(svc, ClosedPort{By: svc.Source, Why: "endpoints: " + f.Refused[0].Address + " " + f.Refused[0].Why, Fix: f.Refused[0].Fix}.revised(svc, rule))
 		return f
 	}
+	if c, closed := ownHost(svc, p); closed {
+		f.closeWhole(svc, c.revised(svc, rule))
+		return f
+	}
 	if c, closed := s.reserved(svc, p); closed {
 		f.closeWhole(svc, c.revised(svc, rule))
 		return f
@@ -282,6 +286,8 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Connector) (out []RefusedEnd
 			problem = "is a file of the proxy's own host"
 		case e.Address != "" && svc.Resolution == Static && (err != nil || addr.Zone() != ""):
 			problem = "is no address"
+		case err != nil && p.Kind != AtForward && inside.OwnName(e.Address):
+			problem = "is the proxy's own host"
 		case err != nil || p.Kind == AtForward: // of names, the resolver judges what they resolve to
 		case inside.OwnHost(addr):
 			problem = "is the proxy's own host"
@@ -296,6 +302,14 @@ func (s *Snapshot) refusedEndpoints(svc *Service, p Connector) (out []RefusedEnd
 		}
 	}
 	return out
+}
+
+// ownHost closes a registration of names that stand for the host of whoever looks them up, where they are looked up.
+func ownHost(svc *Service, p Connector) (ClosedPort, bool) {
+	if p.Kind == AtForward || !svc.External || len(svc.Endpoints) > 0 || !inside.OwnName(svc.Host) || svc.Resolution == Static || svc.Resolution == None && p.Kind == AtSidecar {
+		return ClosedPort{}, false
+	}
+	return ClosedPort{By: svc.Source, Why: fmt.Sprintf("hosts: %s is the proxy's own host", svc.Host), Fix: "name the hosts that are meant"}, true
 }
 
 // reserved closes a registration of names that may be inside for another namespace, and not for its own: the resolver

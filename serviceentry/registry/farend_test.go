@@ -15,10 +15,6 @@ import (
 // farEnd says what becomes of one host, of shop, with one endpoint or one rule.
 func farEnd(t *testing.T, settings, entry, rule string, p registry.Connector) string {
 	t.Helper()
-	cfg, err := mesh.Parse([]byte(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
 	text := `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -36,6 +32,22 @@ kind: DestinationRule
 metadata: {name: r, namespace: shop}
 spec: {host: a.example, trafficPolicy: {tls: {` + rule + `}}}`
 	}
+	s := written(t, settings, text)
+	svc := s.Services("a.example")[0]
+	f := s.UpstreamRestrictions(svc, s.Rule(svc, "shop", ""), p)
+	if c, closed := f.Closed[8080]; closed {
+		return c.By.String() + ": " + c.Why
+	}
+	return fmt.Sprint(f.Refused)
+}
+
+// written is a snapshot of objects.
+func written(t *testing.T, settings, text string) *registry.Snapshot {
+	t.Helper()
+	cfg, err := mesh.Parse([]byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
 	read := decode.File("a.yaml", []byte(text))
 	if len(read.Findings) > 0 {
 		t.Fatal(read.Findings)
@@ -45,12 +57,7 @@ spec: {host: a.example, trafficPolicy: {tls: {` + rule + `}}}`
 		changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
 	}
 	s, _ := registry.New(&cfg).Apply(changes)
-	svc := s.Services("a.example")[0]
-	f := s.UpstreamRestrictions(svc, s.Rule(svc, "shop", ""), p)
-	if c, closed := f.Closed[8080]; closed {
-		return c.By.String() + ": " + c.Why
-	}
-	return fmt.Sprint(f.Refused)
+	return s
 }
 
 // Every form of an address that is not for strangers is refused to a shared gateway, unless the settings allow it to the
@@ -86,6 +93,27 @@ func TestEndpointsAreHeldToWhatNamesMayResolveTo(t *testing.T) {
 			got := farEnd(t, `sallyport: {dns: {allowPrivate: [127.0.0.0/8, 0.0.0.0/8, "::/96", a.example]}}`, entry, "", registry.Connector{Kind: kind, Namespace: "shop"})
 			if !strings.Contains(got, "own host") {
 				t.Errorf("%s at %d: %q", addr, kind, got)
+			}
+		}
+	}
+}
+
+// Names that resolvers take for whoever asks lead nowhere: as endpoints, and as hosts that are looked up.
+func TestNamesOfTheProxysOwnHost(t *testing.T) {
+	for _, name := range []string{"localhost", "LOCALHOST.", "x.localhost"} {
+		for kind, want := range map[registry.ConnectorKind]string{registry.AtSidecar: "own host", registry.AtGateway: "own host", registry.AtForward: "[]"} {
+			if got := farEnd(t, "", fmt.Sprintf("resolution: DNS\n  endpoints: [{address: %q}]", name), "", registry.Connector{Kind: kind, Namespace: "shop"}); !strings.Contains(got, want) {
+				t.Errorf("%s at %d: %q", name, kind, got)
+			}
+		}
+	}
+	for host, closed := range map[string]bool{"localhost": true, "a.localhost": true, "*.localhost": true, "localhost.example": false} {
+		for _, kind := range []registry.ConnectorKind{registry.AtSidecar, registry.AtGateway} {
+			s := written(t, "", fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: shop, annotations: {egress.sallyport.io/gateway: direct}}\n"+
+				"spec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, ports: [{number: 8080, name: http, protocol: HTTP}]}", host, map[bool]string{true: "DYNAMIC_DNS", false: "DNS"}[host[0] == '*']))
+			svc := s.Services(host)[0]
+			if _, got := s.UpstreamRestrictions(svc, nil, registry.Connector{Kind: kind, Namespace: "shop"}).Closed[8080]; got != closed {
+				t.Errorf("%s at %d: closed is %t", host, kind, got)
 			}
 		}
 	}

@@ -220,14 +220,14 @@ func (a Ingress) target(r ReachedDestination, front *WaypointHop) IngressTarget 
 // Refused are the addresses that the gateway does not connect to, whoever writes them into an EndpointSlice.
 func (a Ingress) Refused() []netip.Addr { return a.snap.RefusedAt(a.Ingress) }
 
-// Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own host, its own pods, and the mesh's other reserved addresses.
+// Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own pods, the mesh's other reserved addresses, and where no endpoint can be.
 func (t *IngressTarget) Connectable(list []registry.Endpoint) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
 		addr, err := netip.ParseAddr(e.Address)
 		if err != nil {
 			return true
 		}
-		_, own := slices.BinarySearchFunc(t.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
-		return own || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
+		_, own := slices.BinarySearchFunc(t.Refused, inside.Plain(addr), netip.Addr.Compare)
+		return own || inside.NoEndpoint(addr)
 	})
 }

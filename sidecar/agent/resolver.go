@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,6 +29,10 @@ const (
 	appView      = "app"
 	resolverView = "resolver"
 )
+
+// envoysTTL is how soon Envoy asks again. Names that patterns have it look up it forgets when it asks, not before, whatever nobody needs any more: who
+// chooses TTLs would choose how long they stay, and there is room for so many. What is asked is answered from memory.
+const envoysTTL = 30 * time.Second
 
 // resolver is the pod's DNS server, and what the controller may change about it.
 type resolver struct {
@@ -55,7 +60,7 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, den
 	if len(c.DNSUpstream) == 0 {
 		config.ResolvConf = resolvConf
 	}
-	envoys := dnsproxy.View{Name: resolverView, Listen: []string{c.DNSAddr}, Refuse: r.refuses}
+	envoys := dnsproxy.View{Name: resolverView, Listen: []string{c.DNSAddr}, Refuse: r.refuses, MaxTTL: envoysTTL}
 	config.Views = []dnsproxy.View{envoys}
 	if c.forApps() {
 		mesh, err := inside.Parse([]string{meshNames})

@@ -117,14 +117,15 @@ func HTTPOptions(o proto.Message) map[string]*anypb.Any {
 }
 
 // dnsCache is the one cache of resolved names in a proxy. Names are looked up when they are first asked for, by
-// the resolver that the bootstrap names (the agent's), and again after their TTL; what nobody asks for any more
-// is forgotten.
+// the resolver that the bootstrap names (the agent's), and again after their TTL, which that resolver bounds; what nobody has asked for
+// since a minute is forgotten then. Who takes all of the room has others' new names refused for as long as that. Its name changes with
+// what is set here: a cache stays for as long as its Envoy does, which refuses others of that name.
 func dnsCache() *dfpv3.DnsCacheConfig {
 	return &dfpv3.DnsCacheConfig{
-		Name:              "egress",
+		Name:              "egress-60s",
 		DnsLookupFamily:   clusterv3.Cluster_V4_PREFERRED,
 		DnsMinRefreshRate: durationpb.New(time.Second),
-		HostTtl:           durationpb.New(5 * time.Minute),
+		HostTtl:           durationpb.New(time.Minute),
 		MaxHosts:          wrapperspb.UInt32(20000),
 		DnsFailureRefreshRate: &clusterv3.Cluster_RefreshRate{
 			BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(10 * time.Second),

@@ -77,8 +77,8 @@ func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
 		if err != nil {
 			return true
 		}
-		_, refused := slices.BinarySearchFunc(h.Refused, addr.WithZone("").Unmap(), netip.Addr.Compare)
-		return refused || inside.OwnHost(addr) || addr.IsLinkLocalUnicast() || addr.IsMulticast()
+		_, refused := slices.BinarySearchFunc(h.Refused, inside.Plain(addr), netip.Addr.Compare)
+		return refused || inside.NoEndpoint(addr)
 	})
 	return h.Host.Endpoints(list)
 }
