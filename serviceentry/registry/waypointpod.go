@@ -32,8 +32,16 @@ func (s *Snapshot) PodWaypoint(p *FrontedPod) (WaypointUse, bool) {
 	if gatewayapi.Leaves(s.World(), p.Waypoint.Namespace, p.Waypoint.Name, gatewayapi.ToWorkloads) {
 		return WaypointUse{}, false
 	}
+	return WaypointUse{p.Waypoint, s.missingWaypoint(p)}, true
+}
+
+// MayUseWaypoint says whether there is the waypoint that a pod asks for, which takes what is of the pod's namespace; whatever it is for.
+func (s *Snapshot) MayUseWaypoint(p *FrontedPod) bool { return s.missingWaypoint(p) == "" }
+
+// missingWaypoint is why a pod cannot have the waypoint that it asks for; "" where it can.
+func (s *Snapshot) missingWaypoint(p *FrontedPod) string {
 	_, why := gatewayapi.Waypoint(s.World(), p.Waypoint.Namespace, p.Waypoint.Name, p.Pod.Namespace)
-	return WaypointUse{p.Waypoint, why}, true
+	return why
 }
 
 // PodAt is the pod that asks for a waypoint and has an address.

@@ -62,14 +62,14 @@ func (a Sidecar) FrontOf(gateway registry.Ref) WaypointHop {
 	return *waypointHop(a.snap, a.near, registry.WaypointUse{Gateway: gateway})
 }
 
-// BeforePod says whether the waypoint stands before a pod's own address.
-func (w WaypointProxy) BeforePod(address netip.Addr) bool {
+// AskedByPod is the pod with an address that asks for the waypoint, and may; and whether it stands before that address now, which is also for the waypoint, and others, to say.
+func (w WaypointProxy) AskedByPod(address netip.Addr) (pod config.Key, before, asked bool) {
 	p, there := w.snap.PodAt(address)
-	if !there || p.Waypoint != w.gateway {
-		return false
+	if !there || p.Waypoint != w.gateway || !w.snap.MayUseWaypoint(p) {
+		return config.Key{}, false, false
 	}
-	use, has := w.snap.PodWaypoint(p)
-	return has && use.Missing == "" && takesMutual(w.snap, p) && !slices.Contains(w.Refused(), p.Address)
+	_, has := w.snap.PodWaypoint(p)
+	return p.Pod, has && takesMutual(w.snap, p) && !slices.Contains(w.Refused(), p.Address), true
 }
 
 // frontedPodsOf are those of a headless Service's pods that have a waypoint before their own addresses, which is what clients of the Service connect to.

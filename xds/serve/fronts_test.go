@@ -157,3 +157,46 @@ func TestRowsStayAtWaypoints(t *testing.T) {
 		t.Fatalf("the waypoint is told of %+v", a)
 	}
 }
+
+// TestWaypointsStayWhatTheyAre: when the last pod leaves a waypoint, or that is for Services alone from now on, nodes hear of it later: its chains, its tables and its way to pods stay as they were.
+func TestWaypointsStayWhatTheyAre(t *testing.T) {
+	serve.SetFrontRest(t, time.Hour)
+	gateway := func(what string) string {
+		return "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: " + what + "}}\nspec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}\n"
+	}
+	pod := func(label string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: first, namespace: shop" + label + "}\nspec: {containers: []}\nstatus: {podIP: 10.1.0.2, phase: Running}\n"
+	}
+	const labelled = ", labels: {istio.io/use-waypoint: waypoint}"
+	l, _, front, node := fronts(t)
+	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.Listener, resource.Route}
+	for _, of := range types {
+		front.ask(of, "*")
+		front.take(of)
+	}
+	for _, step := range []struct {
+		what, text string
+		gone       bool // for the node
+	}{
+		{"it is for Services alone", gateway("service"), true},
+		{"it is for all", gateway("all"), false},
+		{"the pod leaves", pod(""), true},
+		{"the pod comes back", pod(labelled), false},
+		{"it is for nothing", gateway("none"), true},
+		{"it is for workloads", gateway("workload"), false},
+	} {
+		read := decode.File("step.yaml", []byte(step.text))
+		if len(read.Findings) > 0 {
+			t.Fatal(read.Findings)
+		}
+		l.apply(&read.Objects[0])
+		if !step.gone {
+			front.take(resource.VirtualHost) // the row again
+		}
+		a := node.take(resource.VirtualHost)
+		if row := "pods/10.1.0.2"; step.gone != slices.Contains(a.removed, row) || step.gone == a.has(row) {
+			t.Errorf("%s: the node is told of %v, without %v", step.what, a.names(), a.removed)
+		}
+		front.quiet()
+	}
+}

@@ -134,13 +134,14 @@ func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHos
 		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
 	}}
 	in.setAuthorizers(s, c)
-	for _, of := range slices.SortedFunc(maps.Keys(u.pods), func(a, b registry.Ref) int { return cmp.Compare(a.String(), b.String()) }) {
+	in.Pods.Namespaces = []string{c.Gateway.Namespace}
+	for of := range u.pods {
 		in.Pods.Namespaces = append(in.Pods.Namespaces, of.Namespace)
 	}
-	if len(in.Pods.Namespaces) > 0 {
-		in.Pods.Set = s.AuthorizingPods(c.Gateway)
-		in.Pods.Asked = askedAtFront(s, c, in.Pods.Set)
-	}
+	slices.Sort(in.Pods.Namespaces)
+	in.Pods.Namespaces = slices.Compact(in.Pods.Namespaces)
+	in.Pods.Set = s.AuthorizingPods(c.Gateway)
+	in.Pods.Asked = askedAtFront(s, c, in.Pods.Set)
 	for _, f := range slices.SortedFunc(maps.Keys(u.fronts), func(a, b part.Front) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.In, b.In), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Policies, b.Policies))
 	}) {

@@ -32,9 +32,8 @@ func addressAt(text string) netip.Addr {
 // podInputsOf are those of a pod's own address; nil where no waypoint stands before it.
 func podInputsOf(s *registry.Snapshot, c Class, address netip.Addr) hostInputs {
 	if c.Kind == Waypoint {
-		if w := c.waypoint(s); w.BeforePod(address) {
-			p, _ := s.PodAt(address)
-			return waypoint.Pod{Key: p.Pod, Address: address}
+		if pod, before, asked := c.waypoint(s).AskedByPod(address); asked {
+			return waypoint.Pod{Key: pod, Address: address, Before: before}
 		}
 		return nil
 	}

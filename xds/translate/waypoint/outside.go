@@ -40,9 +40,7 @@ func (in Inputs) outside() (out []*resource.Resource) {
 	for _, g := range in.Gateways {
 		out = append(out, g.Way(in.Connect)...)
 	}
-	if len(in.Gateways)+len(in.Pods.Namespaces) > 0 {
-		out = append(out, envoy.QuestionListeners()...)
-	}
+	out = append(out, envoy.QuestionListeners()...)
 	if len(in.Gateways) == 0 {
 		return out
 	}

@@ -28,10 +28,15 @@ import (
 type Pod struct {
 	Key     config.Key
 	Address netip.Addr
+	Before  bool // it stands before it now; else the pod has only asked for it
 }
 
 // Part is its row: it goes there, but not to the mesh's own ports.
 func (p Pod) Part() *part.Part {
+	uses := &part.Uses{Pods: []registry.Ref{{Namespace: p.Key.Namespace}}}
+	if !p.Before {
+		return &part.Part{Uses: uses}
+	}
 	at := p.Address.String()
 	if p.Address.Is6() {
 		at = "[" + at + "]"
@@ -45,7 +50,7 @@ func (p Pod) Part() *part.Part {
 		envoy.Refuse(wire.LoopRoute, about(ownPorts()), 404, "", nil), // without an answer the connection is closed
 		envoy.Answer{Route: "default", Config: envoy.ObjectRef(p.Key), Cluster: wire.InboundPods}.Row(about(`.*:[1-9][0-9]*`)),
 	}}
-	return &part.Part{Resources: []*resource.Resource{envoy.Seal(resource.VirtualHost, vh.Name, vh)}, Uses: &part.Uses{Pods: []registry.Ref{{Namespace: p.Key.Namespace}}}}
+	return &part.Part{Resources: []*resource.Resource{envoy.Seal(resource.VirtualHost, vh.Name, vh)}, Uses: uses}
 }
 
 func ownPorts() string {
@@ -61,16 +66,13 @@ func (Pod) Endpoints([]registry.Endpoint) []*resource.Resource { return nil }
 
 // Pods is what counts for all of them alike.
 type Pods struct {
-	Namespaces []string // that have some, in order
+	Namespaces []string // of pods that ask for it, and the waypoint's own, in order
 	Set        authz.Set
 	Asked      Asked
 }
 
-// pods are the chains, the tables and the cluster; nothing where the waypoint stands before no pod.
-func (in Inputs) pods(l *listenerv3.Listener) (out []*resource.Resource) {
-	if len(in.Pods.Namespaces) == 0 {
-		return nil
-	}
+// pods are the chains, the tables and the cluster. They are there before the first pod and after the last one: nodes that have not heard yet send on what is for it.
+func (in Inputs) pods(l *listenerv3.Listener) []*resource.Resource {
 	table := wire.InboundPods + "|http"
 	requests := []*listenerv3.Filter{envoy.WaypointHCM(table, in.logs(), in.deniedOnly(), false, false, in.Authorizers)}
 	var bytes []*listenerv3.Filter
