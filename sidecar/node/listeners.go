@@ -28,7 +28,8 @@ const ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 // a stream of its own, since what is refused has to be tried again: a pod's network may not be there yet, or a cluster.
 type Listeners struct {
 	listenerservicev3.UnimplementedListenerDiscoveryServiceServer
-	log *slog.Logger
+	log    *slog.Logger
+	tables string // the folder of files that say which ports have tables, by template
 
 	mu        sync.Mutex
 	templates map[string]*listenerv3.Listener
@@ -39,8 +40,8 @@ type Listeners struct {
 	refused   map[string]string // why Envoy refuses what it has not taken, by the pod's key; nil where something else lacks, too
 }
 
-func newListeners(log *slog.Logger) *Listeners {
-	return &Listeners{log: log, templates: map[string]*listenerv3.Listener{}, pods: map[string]podListener{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
+func newListeners(log *slog.Logger, tables string) *Listeners {
+	return &Listeners{log: log, tables: tables, templates: map[string]*listenerv3.Listener{}, pods: map[string]podListener{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
 }
 
 // apply takes what the controller gives.
@@ -50,7 +51,11 @@ func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map
 	defer l.mu.Unlock()
 	for _, r := range changed {
 		m := &listenerv3.Listener{}
-		if err := proto.Unmarshal(r.GetResource().GetValue(), m); err != nil {
+		err := proto.Unmarshal(r.GetResource().GetValue(), m)
+		if err == nil && ambient.Template(r.GetName()) != "" {
+			err = tablesApart(l.tables, m)
+		}
+		if err != nil {
 			refused[r.GetName()] = err
 			continue
 		}

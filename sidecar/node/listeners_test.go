@@ -29,7 +29,7 @@ func template(t *testing.T, name string) *discoveryv3.Resource {
 // TestTemplates: a pod has one of each template, in its own network and with its own values; other listeners are as they came; pods that
 // come and go change nothing of others.
 func TestTemplates(t *testing.T) {
-	l := newListeners(slog.New(slog.DiscardHandler))
+	l := newListeners(slog.New(slog.DiscardHandler), t.TempDir())
 	if refused := l.apply([]*discoveryv3.Resource{template(t, ambient.PodOutbound), template(t, ambient.PodInbound), template(t, "ask")}, nil); len(refused) > 0 {
 		t.Fatal(refused)
 	}
@@ -165,7 +165,7 @@ func TestWhoseListenersAreRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %v", message, got, want)
 		}
 	}
-	l := newListeners(slog.New(slog.DiscardHandler))
+	l := newListeners(slog.New(slog.DiscardHandler), t.TempDir())
 	seen := l.changed
 	l.settleBut(seen, sent, refusalsBegin+"pod-outbound/shop/web-0: x")
 	if len(l.refusals()) != 1 || l.Taken() {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
 )
 
 // inside calls f on a thread in a network namespace. Sockets that f opens, and processes that it starts, stay there.
@@ -109,13 +111,24 @@ func HasIPv6() bool {
 // listening says whether ports are open for TCP in the namespace of the calling thread.
 func listening(ports ...uint16) (bool, error) {
 	open := map[uint16]bool{}
+	note := func(port uint16) { open[port] = true }
+	if sockdiag.Listening(note) != nil { // a kernel without it (CONFIG_INET_DIAG), or a sandbox
+		if err := listeningInProc(note); err != nil {
+			return false, err
+		}
+	}
+	return !slices.ContainsFunc(ports, func(p uint16) bool { return !open[p] }), nil
+}
+
+// listeningInProc gives each port that is listened to, as /proc has it: everywhere, and dear (sockdiag.Listening).
+func listeningInProc(each func(port uint16)) error {
 	for _, file := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
 		text, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
@@ -124,16 +137,11 @@ func listening(ports ...uint16) (bool, error) {
 			}
 			_, hex, _ := strings.Cut(f[1], ":")
 			if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
-				open[uint16(port)] = true
+				each(uint16(port))
 			}
 		}
 	}
-	for _, p := range ports {
-		if !open[p] {
-			return false, nil
-		}
-	}
-	return true, nil
+	return nil
 }
 
 // tcpListen is TCP_LISTEN of net/tcp_states.h, as /proc writes it.

@@ -39,6 +39,7 @@ type Config struct {
 	Log          *slog.Logger
 	RunDir       string // of all agents of the node, where the CNI plugin finds the one that holds it
 	Folder       string // of what is known of pods, which all agents of the node share
+	Tables       string // folder of this agent's own: which ports have tables, for its Envoy
 	Certificates Certificates
 	Settled      func() bool                // Envoy has all that the controller says, but for listeners; the same of DNS
 	Warming      func(context.Context) bool // Envoy has listeners that do not listen yet, or does not say
@@ -112,7 +113,7 @@ type served struct {
 // New reads which pods there were before.
 func New(cfg Config) (*Pods, error) {
 	p := &Pods{
-		Listeners: newListeners(cfg.Log), cfg: cfg, local: map[string]Local{}, remote: map[string]ambient.Pod{}, served: map[string]*served{},
+		Listeners: newListeners(cfg.Log, cfg.Tables), cfg: cfg, local: map[string]Local{}, remote: map[string]ambient.Pod{}, served: map[string]*served{},
 		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{},
 	}
 	for _, folder := range []string{p.path("pods"), p.path("networks")} {

@@ -35,15 +35,16 @@ const (
 	closeWait   = 8
 	lastAck     = 9
 	closing     = 11
+	listens     = 10
 
 	open = 1<<established | 1<<finWait1 | 1<<finWait2 | 1<<closeWait | 1<<lastAck | 1<<closing
 )
 
-// request is an inet_diag_req_v2 for one connection, or, of invalid addresses, for all of a family.
-func request(family uint8, c Connection) []byte {
+// request is an inet_diag_req_v2 for one connection, or, of invalid addresses, for all of a family, in some states.
+func request(family uint8, c Connection, states uint32) []byte {
 	b := make([]byte, requestSize)
 	b[0], b[1] = family, unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(b[4:], open)
+	binary.NativeEndian.PutUint32(b[4:], states)
 	id := b[idAt:]
 	binary.BigEndian.PutUint16(id[localPortAt:], c.Local.Port())
 	binary.BigEndian.PutUint16(id[remotePortAt:], c.Remote.Port())

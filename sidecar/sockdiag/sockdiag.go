@@ -77,6 +77,25 @@ func Open(each func(Connection)) error {
 	return nil
 }
 
+// Listening gives each port that is listened to. The kernel looks through what listens alone, where /proc/net/tcp has it look through all that its connections, in all
+// namespaces, could be in: that is milliseconds, however few there are.
+func Listening(each func(port uint16)) error {
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, 1<<listens))
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			c, _, err := answer(m)
+			if err != nil {
+				return err
+			}
+			each(c.Local.Port())
+		}
+	}
+	return nil
+}
+
 // End resets a connection, whose cookie must be known. Of one that has ended before the error is ErrGone.
 func End(c Connection) error {
 	if c.Cookie == 0 || c.Cookie == anyCookie {
@@ -104,8 +123,12 @@ func familyOf(c Connection) uint8 {
 func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
 	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap(), c.Local.Port())
 	c.Remote = netip.AddrPortFrom(c.Remote.Addr().Unmap(), c.Remote.Port())
+	return askAbout(what, flags, request(family, c, open))
+}
+
+func askAbout(what, flags int, request []byte) ([][]byte, error) {
 	req := nl.NewNetlinkRequest(what, flags)
-	req.AddRawData(request(family, c))
+	req.AddRawData(request)
 	messages, err := req.Execute(unix.NETLINK_INET_DIAG, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESTALE):

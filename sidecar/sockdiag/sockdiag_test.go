@@ -39,6 +39,31 @@ func addresses(c net.Conn) (local, remote netip.AddrPort) {
 	return c.LocalAddr().(*net.TCPAddr).AddrPort(), c.RemoteAddr().(*net.TCPAddr).AddrPort()
 }
 
+// TestListening: what is listened to is found, over each family, and nothing else, whatever connections there are.
+func TestListening(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Skip(err)
+		}
+		client, _ := pair(t, "127.0.0.1:0")
+		listens := func(port int) (found bool) {
+			t.Helper()
+			if err := Listening(func(p uint16) { found = found || int(p) == port }); err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		if !listens(l.Addr().(*net.TCPAddr).Port) {
+			t.Errorf("%s is not found", l.Addr())
+		}
+		if listens(client.LocalAddr().(*net.TCPAddr).Port) {
+			t.Error("a connection's port is taken for one that is listened to")
+		}
+		_ = l.Close()
+	}
+}
+
 func TestFind(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
 		client, server := pair(t, address)

@@ -44,6 +44,10 @@ func Template(name string) string {
 	return kind
 }
 
+// TablesFilter is the name of the listener filter, in templates of what pods send, that says of connections which table their port has. The agent takes what it
+// holds out of the listeners, and gives it to Envoy by itself, so that another port does not have all pods' listeners made again.
+const TablesFilter = "sallyport.tables"
+
 // OwnAddresses is the name of a tunnel's virtual host that the agent puts the pod's own addresses into, as its domains: it leads nowhere else.
 const OwnAddresses = "own"
 

@@ -46,9 +46,6 @@ type HCM struct {
 	Ends    bool // its agent takes note of requests that are under way: of an exit of all, else of those that leave from there
 	Tunnel  bool // with Connect: it ends HBONE, and nothing else
 
-	// Nobodys says that its table is about what nobody registered: no row of it is a user's, or leads where somebody else logs.
-	Nobodys bool
-
 	// Pods says that rows may ask whether a waypoint stands before a pod's own address (AskOfPods).
 	Pods bool
 
@@ -96,11 +93,6 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		DelayedCloseTimeout:             closeWhenWritten(),
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-	}
-	if m.Nobodys {
-		for _, l := range hcm.AccessLog {
-			l.Filter = nil
-		}
 	}
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())
@@ -183,10 +175,7 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 	if m.Gateway {
 		filters = append(filters, httpFilter(FilterRBAC, &httprbacv3.RBAC{}))
 	}
-	if !m.Nobodys {
-		filters = append(filters, off(httpFilter(FilterCORS, &corsv3.Cors{})), off(httpFilter(FilterFault, &faultv3.HTTPFault{})), off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})))
-	}
-	filters = append(filters, off(httpFilter(FilterDynamicForwardProxy, &dfpfilterv3.FilterConfig{
+	filters = append(filters, off(httpFilter(FilterCORS, &corsv3.Cors{})), off(httpFilter(FilterFault, &faultv3.HTTPFault{})), off(httpFilter(FilterWeb, &grpcwebv3.GrpcWeb{})), off(httpFilter(FilterDynamicForwardProxy, &dfpfilterv3.FilterConfig{
 		ImplementationSpecifier:         &dfpfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: dnsCache()},
 		AllowDynamicHostFromFilterState: true,
 	})))
@@ -197,9 +186,6 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		filters = append(filters, httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{
 			Odcds: &ondemandv3.OnDemandCds{Source: clustersOnDemand()},
 		}))
-	}
-	if m.Nobodys {
-		return append(filters, router())
 	}
 	if m.Log == wire.SidecarHTTP {
 		filters = append(filters, loggedElsewhereFilters(m.Mesh)...)

@@ -1,13 +1,19 @@
 package envoy
 
 import (
+	"strconv"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	listenerstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 
+	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -63,9 +69,25 @@ func StripTableHeader(table *routev3.RouteConfiguration) *routev3.RouteConfigura
 	return table
 }
 
-// PortTableFormat is a format string: the name of the table of the port that a connection goes to, among those of a namespace, or "" for everybody's.
-func PortTableFormat(namespace string) string {
-	return wire.OwnName(namespace, "%DOWNSTREAM_LOCAL_PORT%")
+// TableFormat is a format string: the name of the table of the port that a pod's connection goes to, as NameTables said.
+const TableFormat = "%FILTER_STATE(" + wire.StateTable + ":PLAIN)%"
+
+// NameTables says of each of a pod's connections which table is its port's: among those of a namespace, or "" for everybody's, where the port has one; otherwise the one
+// for all other ports. The ports are in a string and not in a list, of which each element would cost each pod what an expression's operation does. A filter that is found by
+// this name may come apart from its listener (ambient.TablesFilter): another port is then no other listener.
+func NameTables(namespace string, ports []uint32) *listenerv3.ListenerFilter {
+	list := " "
+	for _, p := range ports {
+		list += strconv.Itoa(int(p)) + " "
+	}
+	table := "string(destination.port)"
+	if suffix := wire.OwnName(namespace, ""); suffix != "" {
+		table += " + '" + suffix + "'"
+	}
+	return listenerFilter(ambient.TablesFilter, &listenerstatev3.Config{OnAccept: []*statev3.FilterStateValue{
+		State(wire.StateTable, wire.CatchAllDecide, NotShared),
+		ComputedState(wire.StateTable, "'"+list+"'.contains(' ' + string(destination.port) + ' ') ? "+table+" : ''", NotShared),
+	}})
 }
 
 // SharedQuestionCluster is the cluster by which a table's rows ask it again, where all tables answer at one place.

@@ -138,7 +138,7 @@ func (o *ownTables) text(r *resource.Resource) string {
 		})
 	}
 	text := prototext.MarshalOptions{Multiline: true}.Format(m)
-	lines := strings.Split(strings.NewReplacer("~"+o.ns, "", "own."+o.ns+".", "").Replace(text), "\n")
+	lines := strings.Split(strings.NewReplacer(" + '~"+o.ns+"'", "", "~"+o.ns, "", "own."+o.ns+".", "").Replace(text), "\n")
 	for i := range lines {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ") // its spaces are not to be relied on
 	}

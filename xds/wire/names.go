@@ -247,6 +247,8 @@ const (
 	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there
 
+	StateTable = "sallyport.table" // the table of the port that a pod's connection goes to, at a node's proxy
+
 	StatePod = "sallyport.pod" // NAMESPACE/NAME of the pod that a connection at a node's proxy is of
 	// StateIdentity names the certificate that a node's proxy shows for a pod, and StateNetwork the network namespace that it connects
 	// from: Envoy's names.

@@ -240,6 +240,12 @@ func (s *scope) attribute(name string) (celValue, error) {
 			}
 			return celValue{s.to.String()}, nil
 		}}
+		if name == "destination" {
+			at["port"] = func() (celValue, error) {
+				s.mustBeOutside(name + ".port")
+				return celValue{int64(s.to.Port())}, nil
+			}
+		}
 		return of(at)
 	case "request":
 		return of(map[string]func() (celValue, error){

@@ -40,26 +40,26 @@ func (in Inputs) OwnResources() []*resource.Resource {
 
 // podOutbound takes all that a pod sends. A sidecar's listener hands connections over to those of their ports; this one has chains
 // itself, since listeners by port would be the same ones for all pods, and then nothing would say whose a
-// connection is. What the chains hold is a sidecar's, behind the filter that says so; but they are the same for all ports where something is registered, and each connection's own
-// port says which table is asked. A tree says which ports those are: another one changes no chain, and so ends no connection (docs/adr/0106-a-port-costs-a-pod-nothing.md).
+// connection is. What the chains hold is a sidecar's, behind the filter that says so; but they are the same for all ports, and each connection's own
+// port says which table is asked (envoy.NameTables): another one changes no chain, and so ends no connection (docs/adr/0106-a-port-costs-a-pod-nothing.md,
+// docs/adr/0122-one-set-of-chains-for-all-ports.md).
 func podOutbound(in Inputs) *listenerv3.Listener {
 	l := envoy.BindAll(&listenerv3.Listener{Name: ambient.PodOutbound, TrafficDirection: corev3.TrafficDirection_OUTBOUND}, wire.OutboundPort, in.IPv6)
-	var silent []uint32 // nothing is looked for there
+	var ports, silent []uint32 // those that have a table, and of them those where nothing is looked for
 	for _, p := range in.Ports {
+		ports = append(ports, p.Number)
 		if p.Opaque {
 			silent = append(silent, p.Number)
 		}
 	}
-	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkOutbound(), envoy.OriginalDst()}, in.inspectors(silent...)...)
+	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkOutbound(), envoy.OriginalDst(), envoy.NameTables(in.Own, ports)}, in.inspectors(silent...)...)
 	at := map[string]*envoy.OnMatch{} // by port
 	itself := envoy.LoopGuardChains(wire.VirtualOutbound, in.nowhere())
 	for _, c := range itself { // one does for both ports
 		at[wire.RouteName(c.FilterChainMatch.DestinationPort.GetValue())] = envoy.OnMatchChain(chainItself)
 	}
 	itself[0].Name = chainItself
-	l.FilterChains = append(l.FilterChains, itself[0])
-	l.FilterChains = append(l.FilterChains, in.chainsOf(registered, wire.VirtualOutbound, envoy.PortTableFormat(in.Own))...)
-	l.FilterChains = append(l.FilterChains, in.chainsOf(unregistered, wire.CatchAllDecide, wire.CatchAllDecide)...)
+	l.FilterChains = append([]*listenerv3.FilterChain{itself[0]}, in.podChains()...)
 	for _, p := range in.Ports {
 		if chains, to := in.rangesOf(p); to != nil {
 			l.FilterChains, at[wire.RouteName(p.Number)] = append(l.FilterChains, chains...), to
@@ -68,15 +68,9 @@ func podOutbound(in Inputs) *listenerv3.Listener {
 	for _, c := range l.FilterChains {
 		c.FilterChainMatch = nil // the tree chooses
 	}
-	l.FilterChainMatcher = envoy.ExactMatchMap(envoy.PortInput(), at, envoy.OnMatchMatcher(in.spoken().Chosen()))
+	l.FilterChainMatcher = envoy.ExactMatchMap(envoy.PortInput(), at, envoy.OnMatchMatcher(bySpoken.Chosen()))
 	return envoy.WithDetectionTimeout(l, in.Detect)
 }
-
-// What begins the names of chains.
-const (
-	registered   = ""     // for ports where something is registered
-	unregistered = "any-" // for all others
-)
 
 // The chains, by what a connection begins with.
 const (
@@ -87,35 +81,20 @@ const (
 	chainItself = wire.VirtualOutbound + "-trafficloop"
 )
 
-// chainsOf are those that ask one table, whose name is a format string.
-func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain {
-	requests := envoy.HCM{Stat: stat, Route: table, Nobodys: begins == unregistered, Pods: true}
-	if begins == registered {
-		requests.Named = table
-	}
-	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh, nobodys: begins == unregistered}
+// podChains are they.
+func (in Inputs) podChains() []*listenerv3.FilterChain {
+	bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh}
 	tls := bytes
 	tls.tls = true
 	return []*listenerv3.FilterChain{
-		envoy.FilterChain(begins+chainTLS, nil, tls.filters()...),
-		envoy.FilterChain(begins+chainHTTP, nil, in.requests(requests)...),
-		envoy.FilterChain(begins+chainTCP, nil, bytes.filters()...),
+		envoy.FilterChain(chainTLS, nil, tls.filters()...),
+		envoy.FilterChain(chainHTTP, nil, in.requests(envoy.HCM{Stat: wire.VirtualOutbound, Named: envoy.TableFormat, Pods: true})...),
+		envoy.FilterChain(chainTCP, nil, bytes.filters()...),
 	}
 }
 
-// spoken leads to them.
-func (in Inputs) spoken() envoy.ProtocolChains {
-	byPort := func(chain string) *envoy.OnMatch {
-		ports := map[string]*envoy.OnMatch{}
-		for _, p := range in.Ports {
-			if len(p.Ranges) == 0 && (chain == chainTCP || !p.Opaque) { // where nothing is looked for, all is that
-				ports[wire.RouteName(p.Number)] = envoy.OnMatchChain(registered + chain)
-			}
-		}
-		return envoy.OnMatchMatcher(envoy.ExactMatchMap(envoy.PortInput(), ports, envoy.OnMatchChain(unregistered+chain)))
-	}
-	return envoy.ProtocolChains{TLS: byPort(chainTLS), HTTP: byPort(chainHTTP), Rest: byPort(chainTCP)}
-}
+// bySpoken leads to them.
+var bySpoken = envoy.ProtocolChains{TLS: envoy.OnMatchChain(chainTLS), HTTP: envoy.OnMatchChain(chainHTTP), Rest: envoy.OnMatchChain(chainTCP)}
 
 // rangesOf are the chains of a port's ranges of addresses, and what leads to them, or past them to those of other ports; nil of a port without any. A longer prefix comes before a
 // shorter one. In a TLS service's range, names come before its host, and what is not TLS is not the service's.
@@ -123,7 +102,7 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	if len(p.Ranges) == 0 {
 		return nil, nil
 	}
-	all := envoy.ProtocolChains{TLS: envoy.OnMatchChain(chainTLS), HTTP: envoy.OnMatchChain(chainHTTP), Rest: envoy.OnMatchChain(chainTCP)}
+	all := bySpoken
 	leads := map[netip.Prefix]*envoy.OnMatch{}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
@@ -132,7 +111,7 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	}
 	for _, r := range p.Ranges {
 		name := fmt.Sprintf("%d-%s", p.Number, r.Prefix)
-		bytes := tunnel{table: envoy.PortTableFormat(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
+		bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
 		chains = append(chains, envoy.FilterChain(name, nil, bytes.filters()...))
 		leads[r.Prefix] = envoy.OnMatchChain(name)
 		if r.TLS {

@@ -22,7 +22,6 @@ type tunnel struct {
 	stat    string
 	tls     bool   // it is asked for by its SNI, not by its address
 	mesh    bool   // it is logged where it leads to a pod, too
-	nobodys bool   // nothing is registered there: the answer is a cluster, and of a pod's waypoint what that is told
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -47,9 +46,6 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.State(wire.StatePort, envoy.AnswerFormat(envoy.SayPort), envoy.SharedOnce),
 			envoy.ShareRulings(),
 		)
-	}
-	if t.nobodys {
-		whereto = []*statev3.FilterStateValue{whereto[0], whereto[2]} // by the waypoint before a pod
 	}
 	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}.Filter()}
 }
