@@ -39,7 +39,7 @@ type proxy struct {
 // control plane knows.
 func sidecar(i int) *core.Node {
 	return node("sidecar", fmt.Sprintf("10.%d.%d.%d", 1+i/62500, i/250%250, 1+i%250), fmt.Sprintf("pod-%d", i),
-		namespace(i), map[string]any{"LABELS": map[string]any{"app": appOf(i), "version": "v1"}})
+		namespace(i), map[string]any{"LABELS": map[string]any{"app": appOf(i), "version": "v1"}, namesWaitKey: "true"})
 }
 
 // gateway is the node of the egress gateway's pod.

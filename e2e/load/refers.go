@@ -21,6 +21,7 @@ const (
 	onDemandKey     = "SALLYPORT_ON_DEMAND"
 	fetchKey        = "SALLYPORT_FETCH"
 	byNameKey       = "SALLYPORT_FETCH_BY_NAME"
+	namesWaitKey    = "SALLYPORT_NAMES_WAIT"
 	extensionType   = typePrefix + "envoy.config.core.v3.TypedExtensionConfig"
 	digestType      = typePrefix + "sallyport.xds.v1.RowDigest"
 	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"

@@ -102,7 +102,7 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	if v, fronted := a.toPodOf(host, port, d, shown); fronted {
 		return v
 	}
-	r := resolve.FirstMatch(host.Routes(port), shown, svc.Host)
+	r := host.Match(port, shown, svc.Host)
 	switch {
 	case r == nil:
 		return a.unregistered(d, shown)
@@ -221,7 +221,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if shown.Request.Authority = name; port.Number != 80 && shown.Kind == resolve.Requests { // as the sidecar sends it
 		shown.Request.Authority = net.JoinHostPort(name, strconv.FormatUint(uint64(port.Number), 10))
 	}
-	r = resolve.FirstMatch(row.Routes(), shown, svc.Host)
+	r = row.Match(shown, svc.Host)
 	switch {
 	case r == nil:
 		v.Reason = "the egress gateway takes nothing like this for the port"

@@ -205,8 +205,16 @@ func (r *ExitRow) Dials() bool {
 
 // Routes are the row's, in order. What goes to a TLS port has to be TLS, and to name the host that it was sent for, if it names
 // one.
-func (r *ExitRow) Routes() []Route {
-	routes := r.routes()
+func (r *ExitRow) Routes() []Route { return r.appendRoutes(nil) }
+
+// Match gives the first of them that takes an attempt, and keeps no other; nil where none does. own is the host's own name.
+func (r *ExitRow) Match(x Attempt, own string) *Route {
+	var room [mostUsual]Route
+	return alone(FirstMatch(r.appendRoutes(room[:0]), x, own))
+}
+
+func (r *ExitRow) appendRoutes(out []Route) []Route {
+	routes := r.rowRoutes(out)
 	for i := range routes {
 		routes[i].Audience = r.audienceOf(routes[i].To)
 		if routes[i].Action != Close && routes[i].By == (config.Key{}) {
@@ -216,18 +224,17 @@ func (r *ExitRow) Routes() []Route {
 	return routes
 }
 
-func (r *ExitRow) routes() []Route {
+func (r *ExitRow) rowRoutes(out []Route) []Route {
 	if c, closed := r.Closed(); closed {
 		return closedRoutes(c)
 	}
 	wrong := Route{For: Connections, Action: WrongProtocol}
 	switch {
 	case r.Port.Protocol.IsHTTP() && !r.led():
-		return []Route{wrong, {For: Requests}}
+		return append(out, wrong, Route{For: Requests})
 	case r.Port.Protocol.IsHTTP():
-		return append([]Route{wrong}, r.requests()...)
+		return append(append(out, wrong), r.requests()...)
 	case r.Dials():
-		var out []Route
 		for _, p := range r.Restrictions.Dialled {
 			out = append(out, Route{For: Connections, Dialled: p})
 		}
@@ -236,14 +243,14 @@ func (r *ExitRow) routes() []Route {
 		if user := r.connections(Connections); user != nil {
 			return append(user, asRequests(user)...)
 		}
-		return []Route{{For: Connections}, {For: Requests}}
+		return append(out, Route{For: Connections}, Route{For: Requests})
 	case r.Port.Protocol == registry.TCP: // what is not TLS names none of a pattern's hosts
-		return []Route{{For: TLSConnections}, wrong, {For: Requests}}
+		return append(out, Route{For: TLSConnections}, wrong, Route{For: Requests})
 	default:
 		if user := r.connections(TLSConnections); user != nil {
 			return append(user, wrong, Route{For: Requests, Action: WrongProtocol})
 		}
-		return []Route{{For: TLSConnections}, wrong, {For: Requests, Action: WrongProtocol}}
+		return append(out, Route{For: TLSConnections}, wrong, Route{For: Requests, Action: WrongProtocol})
 	}
 }
 

@@ -51,7 +51,29 @@ func (h *SidecarHost) Ranges(p registry.Port) (out []netip.Prefix) {
 // port that it shares with HTTP services requests come as requests; so does a TLS port of a service of the mesh, whose address
 // is its own. What else comes is told so.
 func (h *SidecarHost) Routes(p registry.Port) []Route {
-	routes := h.routes(p)
+	return h.appendRoutes(make([]Route, 0, mostUsual), p)
+}
+
+// Match gives the first of a port's routes that takes an attempt, and keeps no other; nil where none does. own is the host's own name.
+func (h *SidecarHost) Match(p registry.Port, x Attempt, own string) *Route {
+	var room [mostUsual]Route
+	return alone(FirstMatch(h.appendRoutes(room[:0], p), x, own))
+}
+
+// mostUsual is how many routes a port has at most without VirtualServices.
+const mostUsual = 5
+
+// alone copies a route from among others, which need not be kept for it.
+func alone(r *Route) *Route {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	return &c
+}
+
+func (h *SidecarHost) appendRoutes(out []Route, p registry.Port) []Route {
+	routes := h.portRoutes(out, p)
 	for i := range routes {
 		r := &routes[i]
 		if h.Asked {
@@ -68,12 +90,11 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 	return routes
 }
 
-func (h *SidecarHost) routes(p registry.Port) []Route {
+func (h *SidecarHost) portRoutes(out []Route, p registry.Port) []Route {
 	svc := h.Service
 	if c, closed := h.Restrictions.Closed[p.Number]; closed {
 		return closedRoutes(c)
 	}
-	out := make([]Route, 0, 5) // as many as there are without VirtualServices
 	switch {
 	case p.Protocol.IsHTTP():
 		out = append(h.unnamed(out, ByAddress), Route{For: Connections, Action: WrongProtocol})

@@ -56,6 +56,7 @@ func NewNode(o Options) Node {
 		metadata["INTERCEPTION_MODE"] = "REDIRECT"
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
 		metadata[ondemand.NamedMetadata] = "true"
+		metadata[wire.NamesWaitMetadata] = "true"
 	} else {
 		metadata[ondemand.Metadata] = "true"
 		if o.Role == Router {

@@ -69,13 +69,13 @@ func NewCache(s *registry.Snapshot) *Cache {
 func (c *Cache) GiveBackBy(free func()) { c.free = free }
 
 // Publish moves everybody on to a snapshot. The cost is that of what changed, once for each class, and a small
-// message for each stream.
+// message for each stream. It is called by one goroutine at a time.
 func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.snapshot = s
 	c.translator.Forget(changed)
-	c.advance(s, changed)
+	named := c.advance(s, changed)
 	for _, cl := range c.policed {
 		if !cl.police.Follows(changed) {
 			continue
@@ -104,6 +104,9 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		st.push()
 	}
 	c.names.look()
+	if named {
+		c.awaitExits()
+	}
 	for st := range c.rows.exits {
 		st.push()
 	}
@@ -118,8 +121,8 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.giveBackAfter(freeEvery)
 }
 
-// advance makes all classes' next views.
-func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) {
+// advance makes all classes' next views, and says whether there are new names for DNS in any.
+func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) (named bool) {
 	differ := map[*class][]resource.Ref{}
 	var advance func(cl *class)
 	advance = func(cl *class) {
@@ -130,10 +133,12 @@ func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) {
 			advance(cl.over)
 		}
 		differ[cl] = cl.advance(c.translator, s, changed, differ[cl.over])
+		named = named || cl.names(differ[cl])
 	}
 	for _, cl := range c.classes {
 		advance(cl)
 	}
+	return named
 }
 
 // Relabel tells of pods, by POD.NAMESPACE as in node ids, whose labels are others now than when their proxies came.

@@ -74,6 +74,17 @@ func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed r
 	return refs
 }
 
+// names says whether a name for DNS is among what has changed, and is there.
+func (c *class) names(refs []resource.Ref) bool {
+	return slices.ContainsFunc(refs, func(r resource.Ref) bool {
+		if r.Type != resource.Name {
+			return false
+		}
+		_, there := c.view.Get(r.Type, r.Name)
+		return there
+	})
+}
+
 // note remembers a step that led to the view.
 func (c *class) note(refs []resource.Ref) {
 	c.step++

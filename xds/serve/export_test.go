@@ -12,6 +12,9 @@ func SetTurnTime(t *testing.T, d time.Duration) { setLimit(t, heldAtMost, d) }
 // parallel.
 func SetNameTime(t *testing.T, d time.Duration) { setLimit(t, nameTime, d) }
 
+// SetExitMoment changes how long gateways are waited for before rows go alone, until the test ends. It is for tests that are not parallel.
+func SetExitMoment(t *testing.T, d time.Duration) { setLimit(t, exitMoment, d) }
+
 // SetRestTime changes how long the cluster of who was asked stays, until the test ends. It is for tests that are not parallel.
 func SetRestTime(t *testing.T, d time.Duration) { setLimit(t, restTime, d) }
 

@@ -12,7 +12,8 @@ import (
 // behind which there is nothing but rows of the pod's Envoy, and what these lead to in the mesh's gateway. So names that
 // are new, or have changed, wait until
 //
-//   - the stream's Envoy has said something about all that it was sent: its agent passes on Envoy's own word;
+//   - the stream's Envoy has said something about all that it was sent: its agent passes on Envoy's own word. About rows that went before a name the agent
+//     waits for that word itself, where it says so: then both are sent at once, and acknowledged at once;
 //   - so have those pods of the mesh's default gateway that are connected here. (Other gateways may be anybody's, who
 //     must not hold up names of others; and those connected to another replica are not seen.)
 //
@@ -29,6 +30,7 @@ type holds struct {
 	overdue map[*stream]bool      // who has waited for long enough
 	exits   map[*stream]bool      // whose word is waited for; true: not this one's, since it said nothing
 	behind  bool                  // some of them have not said that they have everything
+	caught  chan struct{}         // closed when none of them is behind any more; nil where nobody is told
 	timer   *time.Timer           // nil when nobody waits
 }
 
@@ -79,14 +81,24 @@ func forEnvoy(t resource.Type) bool {
 }
 
 // settled says whether the stream's Envoy was sent all that it asked for, and has said something about it.
-func (s *stream) settled() bool {
+func (s *stream) settled() bool { return s.settledBut(resource.Count) }
+
+// settledBut is settled, without looking at one type.
+func (s *stream) settledBut(other resource.Type) bool {
 	for _, t := range resource.Types() {
 		asked := s.watches[t] != nil || s.sent[t].view != nil
-		if forEnvoy(t) && asked && (s.watches[t] == nil || s.stats.unheard(t) > 0) {
+		if forEnvoy(t) && t != other && asked && (s.watches[t] == nil || s.stats.unheard(t) > 0) {
 			return false
 		}
 	}
 	return true
+}
+
+// agentWaits says whether all that names have to wait for is Envoy's word about rows that were sent before them, for which the agent waits itself. It does not
+// for what Envoy asks for because of something else, as for the table of a new listener.
+func (s *stream) agentWaits() bool {
+	const rows = resource.VirtualHost
+	return s.proxy.NamesWait && s.class.has(s.sent[rows], rows) && s.settledBut(rows)
 }
 
 // holdsNames says whether the answer about names has to wait, and notes that it does. One who has none gets them at once: the
@@ -94,7 +106,7 @@ func (s *stream) settled() bool {
 func (s *stream) holdsNames(w *watch) bool {
 	h := s.names
 	begins := s.sent[resource.Name].view == nil && len(w.sub.ReturnedResources()) == 0
-	if begins || h.overdue[s] || (s.class.view.Class.Kind != translate.Sidecar && s.class.view.Class.Kind != translate.Ambient) || (s.settled() && !h.behind) {
+	if begins || h.overdue[s] || (s.class.view.Class.Kind != translate.Sidecar && s.class.view.Class.Kind != translate.Ambient) || !h.behind && (s.settled() || s.agentWaits()) {
 		h.goes(s)
 		return false
 	}
@@ -182,10 +194,36 @@ func (h *holds) look() {
 		}
 	}
 	if was && !h.behind {
+		if h.caught != nil {
+			close(h.caught)
+			h.caught = nil
+		}
 		for st := range h.waiting {
 			st.answer(h.of, true)
 		}
 	}
+}
+
+// exitMoment is how long those who are to hear of new names wait for gateways that have not said that they have what these lead to: a gateway that is well says it
+// in a few milliseconds, and then rows and names go together. After it rows go alone. Tests change it.
+var exitMoment = newLimit(50 * time.Millisecond)
+
+// awaitExits gives gateways that moment. The cache is held, but for that.
+func (c *Cache) awaitExits() {
+	if !c.names.behind {
+		return
+	}
+	caught := make(chan struct{})
+	c.names.caught = caught
+	c.mu.Unlock()
+	timer := time.NewTimer(exitMoment.get())
+	select {
+	case <-caught:
+	case <-timer.C:
+	}
+	timer.Stop()
+	c.mu.Lock()
+	c.names.caught = nil
 }
 
 // countExit notes whether the stream is one of the default gateway's pods, or a waypoint.

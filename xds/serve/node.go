@@ -46,6 +46,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Ends:         meta[wire.EndsMetadata].GetStringValue() != "",
 		Fetch:        meta[ondemand.FetchMetadata].GetStringValue(),
 		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
+		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",
 		OwnTables:    meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
 		Labels:       map[string]string{},
 		Certificates: meta[ondemand.CertificatesMetadata].GetStringValue() != "",

@@ -2,11 +2,17 @@ package serve_test
 
 import (
 	"fmt"
+	"sync"
+	"syscall"
 	"testing"
-
-	"github.com/sallyport/sallyport/xds/resource"
+	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/xds/resource"
+	nodewire "github.com/sallyport/sallyport/xds/wire"
 )
 
 // BenchmarkPush publishes one changed ServiceEntry to 100 streams in many namespaces, until all have acknowledged
@@ -37,6 +43,54 @@ func BenchmarkPush(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkPushNames publishes a new ServiceEntry to 100 sidecars, until all have acknowledged its row and its name, and takes it back: with agents that wait for
+// their Envoys themselves, and with such that do not. The clients are in the same process and count.
+func BenchmarkPushNames(b *testing.B) {
+	for _, waits := range []bool{false, true} {
+		b.Run(fmt.Sprintf("waits=%t", waits), func(b *testing.B) {
+			p := startPlane(b, "api.example.com")
+			var clients []*peer
+			for i := range 100 {
+				n := pod(fmt.Sprintf("pod-%d", i), "ns")
+				if waits {
+					n.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{nodewire.NamesWaitMetadata: structpb.NewStringValue("true")}}
+				}
+				c := p.join(n)
+				for _, t := range []resource.Type{resource.VirtualHost, resource.Name} {
+					c.ask(t)
+					c.take()
+					c.node = nil // it says who it is once
+				}
+				clients = append(clients, c)
+			}
+			change := p.entry("new.example.com", "*")
+			both := func() {
+				var done sync.WaitGroup
+				for _, c := range clients {
+					done.Go(func() { c.take(); c.take() })
+				}
+				done.Wait()
+			}
+			before := cpu()
+			b.ReportAllocs()
+			for b.Loop() {
+				p.publish(change)
+				both()
+				p.publish(config.Change{Key: change.Key})
+				both()
+			}
+			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N)/200, "cpu-µs/stream")
+		})
+	}
+}
+
+// cpu is the processor time that the process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkConnect lets one more proxy come, until it has everything.

@@ -39,6 +39,7 @@ type Node struct {
 	Ends      bool   // its agent takes note of requests that are under way (wire.EndsMetadata)
 	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Named     bool   // it asks for those by name (ondemand.NamedMetadata)
+	NamesWait bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
 	Inline    bool   // it cannot do VHDS: state-of-the-world streams
 	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
 	Certificates bool

@@ -2,6 +2,10 @@ package wire
 
 import "strings"
 
+// NamesWaitMetadata is the key of the node metadata by which a sidecar's agent says that it answers a new name only when its Envoy has given its word about all
+// that came before it (relay.Watch.Last): the controller may send a name with the row that it leads to.
+const NamesWaitMetadata = "SALLYPORT_NAMES_WAIT"
+
 // PodOfNode gives the pod in a node id, TYPE~IP~POD.NAMESPACE~DOMAIN, and its namespace; nothing of what is of another form. A pod's name may hold dots. Whether the
 // id is true is another matter (xds/identity/workload).
 func PodOfNode(id string) (pod, namespace string) {

@@ -33,6 +33,10 @@ const window = 256 << 10
 // the library's 32 KiB those of a thousand streams were a fifth of the heap.
 const writeBuffer = 8 << 10
 
+// readBuffer is how many bytes of a connection are read at a time. Each connection holds one for good, and what proxies say is acknowledgements of some hundred bytes;
+// the rest of a longer message is read past it.
+const readBuffer = 1 << 10
+
 // connectionAge is how long a client may stay on what it once proved: after it, give or take a tenth, it has to come
 // again, with a token or certificate that is good then. It resumes with what it has, so nothing is sent twice.
 const connectionAge = 30 * time.Minute
@@ -44,7 +48,7 @@ func options(more ...grpc.ServerOption) []grpc.ServerOption {
 		grpc.ForceServerCodecV2(serve.Codec()),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
-		grpc.ReadBufferSize(4 << 10),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(patience),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
