@@ -226,7 +226,7 @@ func getOf(authority string) string {
 
 func (in *insideTest) holds(t *testing.T, r insideRole) {
 	open := fmt.Sprintf("open.%s.test", r.way)
-	if err := world.Within(t.Context(), 20*time.Second, func() error {
+	if err := world.Within(t.Context(), time.Minute, func() error {
 		got, text, err := r.ask(open, insidePort, getOf(fmt.Sprintf("%s:%d", open, insidePort)))
 		if err != nil || got != 200 {
 			return fmt.Errorf("%s: %d %q (%w)", open, got, text, err)
@@ -275,7 +275,7 @@ func (r insideRole) shake(at, name string) error {
 
 func (in *insideTest) mustShake(t *testing.T, r insideRole, host string) {
 	t.Helper()
-	if err := world.Within(t.Context(), 20*time.Second, func() error { return r.shake(host, host) }); err != nil {
+	if err := world.Within(t.Context(), time.Minute, func() error { return r.shake(host, host) }); err != nil {
 		t.Fatalf("by TLS %s: %v", host, err)
 	}
 }
