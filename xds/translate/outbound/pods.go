@@ -93,7 +93,7 @@ func (in Inputs) chainsOf(begins, stat, table string) []*listenerv3.FilterChain 
 	if begins == registered {
 		requests.Named = table
 	}
-	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh, nobodys: begins == unregistered}
+	bytes := tunnel{table: table, all: true, stat: stat, mesh: in.Mesh, told: in.Ends, own: in.Own, nobodys: begins == unregistered}
 	tls := bytes
 	tls.tls = true
 	return []*listenerv3.FilterChain{
@@ -132,7 +132,7 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	}
 	for _, r := range p.Ranges {
 		name := fmt.Sprintf("%d-%s", p.Number, r.Prefix)
-		bytes := tunnel{table: envoy.PortTableFormat(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
+		bytes := tunnel{table: envoy.PortTableFormat(in.Own), all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, told: in.Ends, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
 		chains = append(chains, envoy.FilterChain(name, nil, bytes.filters()...))
 		leads[r.Prefix] = envoy.OnMatchChain(name)
 		if r.TLS {
