@@ -62,6 +62,7 @@ func TestOpenConnectionsEnd(t *testing.T) {
 type openEnds struct {
 	policed
 	callers map[string]caller
+	heard   heardTalks
 }
 
 func (o *openEnds) serve(t *testing.T) {
@@ -72,13 +73,11 @@ func (o *openEnds) serve(t *testing.T) {
 			t.Fatal(err)
 		}
 		if port == echoesTLS {
-			l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return o.scene.Outside.CA.Issue(h.ServerName)
-			}})
+			l = o.overTLS(l)
 		}
 		serveEach(t, l, func(c net.Conn) {
 			if port != echoesHTTP || upgraded(c) {
-				_, _ = io.Copy(c, c)
+				o.heard.echo(c)
 			}
 		})
 	}
@@ -90,6 +89,13 @@ func (o *openEnds) serve(t *testing.T) {
 	}
 	o.scene.Outside.Set("any.wild.open.test", time.Minute, world.OutsideAddrs[0])
 	o.registerHost(t, "wild", "*.wild.open.test", fmt.Sprintf("[{number: %d, name: tls, protocol: TLS}]", echoesTLS), "NONE")
+}
+
+// overTLS has the outside's own certificates.
+func (o *openEnds) overTLS(l net.Listener) net.Listener {
+	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return o.scene.Outside.CA.Issue(h.ServerName)
+	}})
 }
 
 // upgraded answers a request for an upgrade. Nobody speaks before the answer, so nothing of what comes then is read with the request. Any other request has an answer
@@ -220,7 +226,7 @@ func (k *talk) ask(host, path string, upgrade bool) error {
 // say says something, and hears it again.
 func (k *talk) say() error {
 	k.said++
-	line := fmt.Sprintf("%d %s\n", k.said, strings.Repeat("x", 4000))
+	line := fmt.Sprintf("%s: %d %s\n", k.what, k.said, strings.Repeat("x", 4000))
 	_ = k.conn.SetDeadline(time.Now().Add(cmp.Or(k.within, heardWithin)))
 	if k.hear {
 		_, err := k.in.ReadString('\n')
@@ -371,6 +377,7 @@ func (o *openEnds) edited(t *testing.T) {
 	before, since := o.ended(t), time.Now()
 	o.write(t, "  rules: [{hosts: [two.open.test], action: Allow, name: two}]\n")
 	o.end(t, since, gone, stay)
+	o.heard.over(t, o, gone, false)
 	o.onwards(t, stay)
 	if now := o.ended(t); now != before+3 {
 		t.Errorf("%v tunnels were ended, want 3", now-before)

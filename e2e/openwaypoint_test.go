@@ -38,7 +38,63 @@ func (w *waypointTest) ends(t *testing.T) {
 	allow("far", "/stays")
 	o.end(t, since, []*talk{gone}, []*talk{stay})
 	o.onwards(t, []*talk{stay})
+	w.endsBytes(t, o)
+	w.endsByTime(t, o)
 	if err := w.scene.Config.Remove("ending-far.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endsBytes holds that TLS and TCP by the waypoint end when an edit denies them to the pod that began them.
+func (w *waypointTest) endsBytes(t *testing.T, o *openEnds) {
+	t.Helper()
+	for port, wrap := range map[int]func(net.Listener) net.Listener{echoesTCP: func(l net.Listener) net.Listener { return l }, echoesTLS: o.overTLS} {
+		l, err := w.scene.World.Outside.Listen(netip.AddrPortFrom(world.OutsideAddrs[0], uint16(port)).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		serveEach(t, wrap(l), o.heard.echo)
+	}
+	o.callers = map[string]caller{"alpha": w.alpha.caller}
+	for _, name := range []string{"bytes", "others"} {
+		host := name + ".waypoint.test"
+		w.scene.Outside.Set(host, time.Minute, world.OutsideAddrs[0])
+		w.write(t, "ending-"+name+".yaml", fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: ending-%s, namespace: delta}\n"+
+			"spec: {hosts: [%s], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: tls, protocol: TLS}, {number: %d, name: tcp, protocol: TCP}]}\n", name, host, echoesTLS, echoesTCP))
+	}
+	allow := func(hosts string) {
+		w.write(t, "ending-alpha.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: ending, namespace: alpha}\n"+
+			"spec: {rules: [{name: hosts, hosts: ["+hosts+"], action: Allow}]}\n")
+	}
+	allow("'*.waypoint.test'")
+	gone := []*talk{o.open(t, "alpha", "tls", "bytes.waypoint.test"), o.open(t, "alpha", "tcp", "bytes.waypoint.test")}
+	stay := []*talk{o.open(t, "alpha", "tls", "others.waypoint.test"), o.open(t, "alpha", "tcp", "others.waypoint.test")}
+	since := time.Now()
+	allow("others.waypoint.test")
+	o.end(t, since, gone, stay)
+	o.heard.over(t, o, gone, false)
+	o.onwards(t, stay)
+	if err := w.scene.Config.Remove("ending-alpha.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endsByTime holds that a rule's end at the waypoint needs nobody: a request ends with it while the controller is away.
+func (w *waypointTest) endsByTime(t *testing.T, o *openEnds) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second).Truncate(time.Second)
+	w.write(t, "ending-far.yaml", fmt.Sprintf("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: ending, namespace: far}\n"+
+		"spec: {rules: [{hosts: [%[1]s], paths: [/ends], action: Allow, expires: %[2]q}, {hosts: [%[1]s], paths: [/onwards], action: Allow}]}\n", endingHost, end.UTC().Format(time.RFC3339)))
+	stay, gone := w.under(t, "one", "/onwards"), w.under(t, "one", "/ends")
+	if err := w.scene.KillController(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for time.Now().Before(end.Add(-time.Second)) {
+		o.goOn(t, []*talk{gone, stay})
+	}
+	o.end(t, end, []*talk{gone}, []*talk{stay})
+	o.onwards(t, []*talk{stay})
+	if err := w.scene.StartController(w.ctx); err != nil {
 		t.Fatal(err)
 	}
 }

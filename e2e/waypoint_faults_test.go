@@ -45,7 +45,7 @@ func waypointFor(what string) string {
 // label gives the second pod behind the waypoint one more label.
 func (w *waypointTest) label(t *testing.T, with string) {
 	t.Helper()
-	w.write(t, "fronted.yaml", strings.Replace(frontedPods(), "{app: web, version: v2}", "{"+w.second()+with+"}", 1))
+	w.write(t, "fronted.yaml", strings.Replace(frontedPods(), "{app: web, version: v2}", "{app: web, version: v2"+with+"}", 1))
 }
 
 // serveGreeting says to whoever comes who that is, and waits for nothing.

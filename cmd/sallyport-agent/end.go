@@ -36,7 +36,7 @@ the gateway needs no such right. It ends connections of the given local ports on
 			if socket == "" {
 				return program.Misuse(errors.New("--socket must be given"))
 			}
-			s := &ender.Server{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), End: sockdiag.End, Can: sockdiag.MayEnd}
+			s := &ender.Server{Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), End: func(c sockdiag.Connection) error { return sockdiag.End(c) }, Can: sockdiag.MayEnd}
 			for _, p := range ports {
 				if p == 0 || p > 65535 {
 					return program.Misuse(errors.New("--port: must be within 1…65535"))

@@ -45,7 +45,7 @@ func newCollector(a *agent) *collector {
 		envoyDropped: desc("access_log_dropped_total", "Access log entries that Envoy dropped because the agent did not take them in time."),
 		refusedHosts: desc("dns_refused_hosts", "Hosts that resolved to addresses that are not public, in the last minute or so."),
 
-		tunnels:          desc("tunnels", "Opaque connections through an egress gateway that are open, and known."),
+		tunnels:          desc("tunnels", "Opaque connections that are open, and known: those through an egress gateway, and those that leave from where no gateway is."),
 		tunnelsDenied:    desc("tunnels_denied", "Those of them, and of requests, that are denied by now, and still open."),
 		tunnelsUntracked: desc("tunnels_untracked_total", "Opaque connections that nobody keeps an eye on, because there were too many, the kernel did not know them, or nobody can ask about them: they go on after their rule's end."),
 		tunnelsEnded:     desc("tunnels_ended_total", "Opaque connections, and requests, that were ended because they were denied by then."),
@@ -98,11 +98,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.tunnelsEnded, prometheus.CounterValue, float64(open.Ended))
 	put(c.tunnelsFailed, prometheus.CounterValue, float64(open.Failed))
 	put(c.tunnelsUnasked, prometheus.CounterValue, float64(open.Unasked))
-	if c.agent.router() { // elsewhere connections have no end here
-		put(c.tunnels, prometheus.GaugeValue, float64(open.Open-open.Requests))
-		put(c.tunnelsUntracked, prometheus.CounterValue, float64(open.Untracked))
-		put(c.tunnelsEnds, prometheus.GaugeValue, number(c.canEnd()))
-	}
+	put(c.tunnels, prometheus.GaugeValue, float64(open.Open-open.Requests))
+	put(c.tunnelsUntracked, prometheus.CounterValue, float64(open.Untracked))
+	put(c.tunnelsEnds, prometheus.GaugeValue, number(c.canEnd()))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	relay, err := c.agent.relay.Status(ctx, false)

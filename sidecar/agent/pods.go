@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/sidecar/secrets"
+	"github.com/sallyport/sallyport/sidecar/tunnels"
 )
 
 // Pods is what a node's agent has beside a sidecar's (sidecar/node): what serves the pods of the node.
@@ -29,6 +30,8 @@ type Pods interface {
 	Leave()                          // the agent is told to end
 	Elsewhere() bool                 // another agent of the node serves all pods
 	Whose(netip.Addr) (record.Workload, bool)
+	Kernel() tunnels.Kernel
+	Ender() tunnels.Ender
 	Status() any // of each pod in the mesh, for people
 }
 

@@ -16,16 +16,20 @@ import (
 	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
 )
 
-// openTunnels watches the tunnels of an egress gateway, or a forward proxy, and requests that are under way. Any router has what it takes, and one that is neither has no tunnels. Where
-// no router is, the proxy has no connections that are nobody's but the host's, and nobody ends any.
+// openTunnels watches what is open: the tunnels of an egress gateway, or a forward proxy, what leaves elsewhere, and requests that are under way. A router that is neither has nothing to
+// watch.
 func (a *agent) openTunnels() error {
 	a.cfg.Proxy.Questions = a.cfg.path("questions.sock")
 	asker := tunnels.NewAsker(a.cfg.Proxy.Questions)
 	a.closers = append(a.closers, func() error { asker.Close(); return nil })
-	a.tunnels = tunnels.New(tunnels.Config{
+	cfg := tunnels.Config{
 		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections), MostRequests: max(int(a.cfg.Proxy.MaxConnections), mostRequests),
-		Ask: asker.Ask, Find: sockdiag.Find, Open: sockdiag.Open, Ender: a.whoEnds(),
-	})
+		Ask: asker.Ask, Kernel: tunnels.Own{}, Ender: a.whoEnds(),
+	}
+	if a.pods != nil {
+		cfg.Kernel = a.pods.Kernel()
+	}
+	a.tunnels = tunnels.New(cfg)
 	return nil
 }
 
@@ -45,8 +49,8 @@ const mostRequests = 8192
 // whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, by its rights, or, without any, as who started Envoy; nil
 // is nobody.
 func (a *agent) whoEnds() tunnels.Ender {
-	if !a.router() {
-		return nil
+	if a.pods != nil {
+		return a.pods.Ender()
 	}
 	if a.cfg.Ender != "" {
 		return ender.NewClient(a.cfg.Ender)
@@ -65,8 +69,10 @@ func (a *agent) whoEnds() tunnels.Ender {
 // itself ends connections with the agent's own rights.
 type itself struct{}
 
-func (itself) End(_ context.Context, c sockdiag.Connection) error { return sockdiag.End(c) }
-func (itself) Can(context.Context) error                          { return sockdiag.MayEnd() }
+func (itself) End(_ context.Context, of sockdiag.Connection, beyond ...sockdiag.Connection) error {
+	return sockdiag.End(of, beyond...)
+}
+func (itself) Can(context.Context) error { return sockdiag.MayEnd() }
 
 // taken has open tunnels asked about that a change may mean.
 func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed []string) {
@@ -76,7 +82,7 @@ func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed [
 	}
 	c.Names = append(c.Names, removed...)
 	if !a.router() {
-		c = c.OfPolicies()
+		c = c.OfLeaving()
 	}
 	a.tunnels.Changed(c)
 }
@@ -84,14 +90,10 @@ func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed [
 // reader is a reader for a stream of Envoy's log.
 func (a *agent) reader() LogReader {
 	reader := a.cfg.Records()
-	if of, knows := reader.(tunnelReader); knows && a.router() {
+	if of, knows := reader.(tunnelReader); knows {
 		return tunnelLog{of, a.tunnels}
 	}
 	return reader
-}
-
-func exits(reporter string) bool {
-	return reporter == record.ReporterGateway || reporter == record.ReporterProxy
 }
 
 // tunnelLog is a reader of Envoy's log that tells the table of tunnels what it reads of them, and says in their records why they were ended.
@@ -113,7 +115,7 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 		l.open.Begin(t)
 	}
 	for i := range records {
-		if r := &records[i]; exits(r.Reporter) && (r.Class == record.Network || r.Status == http.StatusSwitchingProtocols) {
+		if r := &records[i]; r.Class == record.Network || r.Status == http.StatusSwitchingProtocols {
 			if why := l.open.Done(r.Source, r.Time); why != "" {
 				r.Reason = strings.TrimPrefix(r.Reason+"; "+envoylog.EndedReason+why, "; ")
 			}

@@ -14,6 +14,7 @@ import (
 type Connection struct {
 	Local, Remote netip.AddrPort
 	Cookie        uint64 // the kernel's number of it; 0 where it is not known
+	Pod           string `json:",omitempty"` // in whose network namespace it is, of an agent's that has several; this package looks into the calling thread's
 }
 
 // ErrGone says that there is no such connection: it has ended, or another one has its addresses.
@@ -21,7 +22,7 @@ var ErrGone = errors.New("there is no such connection")
 
 // Find completes a connection by its addresses.
 func Find(local, remote netip.AddrPort) (Connection, error) {
-	asked := Connection{local, remote, anyCookie}
+	asked := Connection{Local: local, Remote: remote, Cookie: anyCookie}
 	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(asked), asked)
 	if err != nil {
 		return Connection{}, err
@@ -96,19 +97,30 @@ func Listening(each func(port uint16)) error {
 	return nil
 }
 
-// End resets a connection, whose cookie must be known. Of one that has ended before the error is ErrGone.
-func End(c Connection) error {
+// End resets a connection, whose cookie must be known. Of one that has ended before the error is ErrGone. Others that are there are reset with it, at once: who holds
+// them all has no time to end one of them by itself when it sees another's end.
+func End(c Connection, with ...Connection) error {
+	if err := is(c); err != nil {
+		return err
+	}
+	all := []Connection{c}
+	for _, w := range with {
+		if is(w) == nil {
+			all = append(all, w)
+		}
+	}
+	return destroy(all)
+}
+
+// is says why a connection is not, or not any more, the one of its addresses.
+func is(c Connection) error {
 	if c.Cookie == 0 || c.Cookie == anyCookie {
 		return fmt.Errorf("connection of %s with %s: without its cookie another one could be ended", c.Local, c.Remote)
 	}
 	found, err := Find(c.Local, c.Remote)
-	if err != nil {
-		return err
-	}
-	if found.Cookie != c.Cookie {
+	if err == nil && found.Cookie != c.Cookie {
 		return ErrGone
 	}
-	_, err = ask(nl.SOCK_DESTROY, unix.NLM_F_ACK, familyOf(c), c)
 	return err
 }
 
@@ -121,8 +133,7 @@ func familyOf(c Connection) uint8 {
 }
 
 func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
-	c.Local = netip.AddrPortFrom(c.Local.Addr().Unmap(), c.Local.Port())
-	c.Remote = netip.AddrPortFrom(c.Remote.Addr().Unmap(), c.Remote.Port())
+	c.Local, c.Remote = unmapped(c.Local), unmapped(c.Remote)
 	return askAbout(what, flags, request(family, c, open))
 }
 
@@ -158,7 +169,7 @@ func MayEnd() error {
 	}
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return errors.New("it needs CAP_NET_ADMIN in the gateway's network namespace")
+		return errors.New("it needs CAP_NET_ADMIN in the proxy's network namespace")
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return errors.New("this kernel ends no connections (CONFIG_INET_DIAG_DESTROY)")
 	}

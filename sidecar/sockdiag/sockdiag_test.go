@@ -123,6 +123,35 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestEndTogether: both of a proxy's connections are reset at once, so that neither of those whom it stands between is told of a good end.
+func TestEndTogether(t *testing.T) {
+	client, here := pair(t, "127.0.0.1:0")
+	there, server := pair(t, "127.0.0.1:0")
+	down, err := Find(addresses(here))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, err := Find(addresses(there))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := up
+	stale.Cookie++
+	if err := End(down, stale, up); errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]net.Conn{"the client": client, "the server": server} {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s sees %v, want a reset", name, err)
+		}
+	}
+	if err := End(down, up); !errors.Is(err, ErrGone) {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
 // TestWithoutRights: a process that has no right to end connections knows that, though it may look for them.
 func TestWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -151,7 +180,7 @@ func TestWithoutRights(t *testing.T) {
 func TestEndWantsACookie(t *testing.T) {
 	_, server := pair(t, "127.0.0.1:0")
 	local, remote := addresses(server)
-	if err := End(Connection{local, remote, 0}); err == nil || errors.Is(err, ErrGone) {
+	if err := End(Connection{Local: local, Remote: remote}); err == nil || errors.Is(err, ErrGone) {
 		t.Errorf("a connection without its cookie: %v", err)
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/xds/ondemand"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// Asker asks an egress gateway's table by its Envoy's socket.
+// Asker asks tables, an egress gateway's one or those of what leaves elsewhere, by their Envoy's socket.
 type Asker struct {
 	client *http.Client
 }
@@ -42,15 +43,26 @@ const (
 	mostAnswer = 64 << 10
 )
 
-// Ask has the shape of Config.Ask. What cannot be asked about is denied.
+// Ask has the shape of Config.Ask. What cannot be asked about is denied. A port's table is there as long as something is registered at the port: after that there is the one for all
+// others.
 func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
+	answer, found, err := a.ask(ctx, q)
+	if !found && err == nil && q.Table != "" && q.Table != wire.CatchAllDecide {
+		q.Table = wire.CatchAllDecide
+		answer, _, err = a.ask(ctx, q)
+	}
+	return answer, err
+}
+
+// ask asks once; found says whether there is whom it asks.
+func (a *Asker) ask(ctx context.Context, q envoylog.Question) (answer envoylog.Answer, found bool, err error) {
 	method := http.MethodPost
 	if q.Kind == wire.KindHTTP {
 		method = q.Method
 	}
 	req, err := http.NewRequestWithContext(ctx, method, asked, nil)
 	if err != nil {
-		return envoylog.Answer{}, err
+		return envoylog.Answer{}, true, err
 	}
 	req.Host = q.Authority
 	valid := httpguts.ValidHostHeader(q.Authority) && q.Authority != ""
@@ -61,22 +73,28 @@ func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (envoylog.Answer, 
 		valid = valid && httpguts.ValidHeaderFieldValue(value)
 		req.Header.Set(name, value)
 	})
+	for name, value := range map[string]string{ondemand.TableHeader: q.Table, ondemand.ToHeader: q.Dialled, ondemand.RangeHeader: q.Range} {
+		if valid = valid && httpguts.ValidHeaderFieldValue(value); value != "" {
+			req.Header.Set(name, value)
+		}
+	}
 	if !valid {
-		return envoylog.Answer{Denied: true, Why: "nobody can be asked about its name any more"}, nil
+		return envoylog.Answer{Denied: true, Why: "nobody can be asked about its name any more"}, true, nil
 	}
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return envoylog.Answer{}, err
+		return envoylog.Answer{}, true, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	switch {
 	case err != nil:
-		return envoylog.Answer{}, err
+		return envoylog.Answer{}, true, err
 	case resp.StatusCode >= http.StatusBadRequest && resp.StatusCode < http.StatusInternalServerError:
-		return envoylog.Answer{Denied: true, Why: "the gateway takes nothing like it any more"}, nil
+		return envoylog.Answer{Denied: true, Why: "the proxy takes nothing like it any more"}, resp.StatusCode != http.StatusNotFound, nil
 	case resp.StatusCode != http.StatusOK:
-		return envoylog.Answer{}, fmt.Errorf("status %d", resp.StatusCode)
+		return envoylog.Answer{}, true, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	return envoylog.ReadAnswer(string(body))
+	answer, err = envoylog.ReadAnswer(string(body))
+	return answer, true, err
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	servicev3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -98,6 +100,81 @@ func TestAskAboutARequest(t *testing.T) {
 	q.Path = "//chat"
 	if _, err := a.Ask(t.Context(), q); err == nil || seen != "GET a.test:80 //chat http" {
 		t.Errorf("asked %q (%v)", seen, err)
+	}
+}
+
+// TestAskTables: a connection's own table is asked, and when that has gone with its port's last registration, the one for all other ports.
+func TestAskTables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "questions")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := proto.Marshal(&servicev3.RateLimitResponse{DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"cluster": structpb.NewStringValue("BlackHoleCluster"), "route": structpb.NewStringValue("block_all"),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, seen := map[string]bool{"decide-any": true}, ""
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		table := r.Header.Get("x-sallyport-table")
+		seen += table + " " + r.Host + " " + r.Header.Get("x-sallyport-to") + " " + r.Header.Get("x-sallyport-range") + ";"
+		if !there[table] {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(answer)
+	})}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	a := NewAsker(path)
+	defer a.Close()
+	q := envoylog.Question{Kind: "tls", Authority: ":443", Table: "decide-443", Dialled: "203.0.113.7:443", Range: "range.test:443"}
+	const asked = " :443 203.0.113.7:443 range.test:443;"
+	if v, err := a.Ask(t.Context(), q); err != nil || !v.Denied || seen != "decide-443"+asked+"decide-any"+asked {
+		t.Errorf("asked %q: %+v %v", seen, v, err)
+	}
+	seen, there["decide-443"] = "", true
+	if v, err := a.Ask(t.Context(), q); err != nil || !v.Denied || seen != "decide-443"+asked {
+		t.Errorf("asked %q: %+v %v", seen, v, err)
+	}
+	there = nil
+	if v, err := a.Ask(t.Context(), q); err != nil || !v.Denied {
+		t.Errorf("no table at all: %+v %v", v, err)
+	}
+}
+
+// TestRowsOfAddresses: what was asked about by its address is asked about again when a row that has it changes, or that of its host goes.
+func TestRowsOfAddresses(t *testing.T) {
+	body, err := proto.Marshal(&routev3.VirtualHost{Name: "443/a.test", Domains: []string{"a.test", "240.240.0.9", "[2001:2::9]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, _ := scopeOf(Change{Type: rowType, Names: []string{"443/a.test"}, Bodies: [][]byte{body}})
+	gone, _ := scopeOf(Change{Type: rowType, Names: []string{"443/a.test"}})
+	for name, of := range map[string]struct {
+		q             envoylog.Question
+		changed, gone bool
+	}{
+		"by name":            {envoylog.Question{Authority: "A.test:443"}, true, true},
+		"by address":         {envoylog.Question{Authority: "240.240.0.9:443", Registered: "a.test"}, true, true},
+		"by IPv6":            {envoylog.Question{Authority: "[2001:2::9]:443", Registered: "a.test"}, true, true},
+		"another":            {envoylog.Question{Authority: "b.test:443", Registered: "b.test"}, false, false},
+		"nobody's till then": {envoylog.Question{Authority: "240.240.0.9:443"}, true, false},
+	} {
+		p := newPlan()
+		p.begin(of.q, &tunnel{}, time.Unix(0, 0), time.Unix(100, 0))
+		for what, s := range map[string]struct {
+			scope scope
+			want  bool
+		}{"changed": {changed, of.changed}, "gone": {gone, of.gone}} {
+			meant := false
+			if p.meant(&s.scope, func(*question) { meant = true }); meant != s.want {
+				t.Errorf("%s, its row %s: asked again %t, want %t", name, what, meant, s.want)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package tunnels
 
 import (
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,11 +17,13 @@ type Change struct {
 	Bodies [][]byte // one for each name; shorter: the others are gone
 }
 
-// OfPolicies is what of a change is about the policies of a proxy that asks no table (xds/envoy's FilterRoot and FilterOwn).
-func (c Change) OfPolicies() Change {
+// OfLeaving is what of a change is about what leaves from a proxy that is no exit: its policies (xds/envoy's FilterRoot and FilterOwn), and its tables. Listeners ask them, and
+// decide nothing.
+func (c Change) OfLeaving() Change {
 	out := Change{Type: c.Type}
 	for i, name := range c.Names {
-		if c.Type != extensionType || name != rootPolicies && name != ownPolicies {
+		policies := c.Type == extensionType && (name == rootPolicies || name == ownPolicies)
+		if !policies && c.Type != rowType && c.Type != routeType {
 			continue
 		}
 		if out.Names = append(out.Names, name); i < len(c.Bodies) {
@@ -65,6 +68,13 @@ func scopeOf(c Change) (s scope, about bool) {
 			}
 			s.hosts[host] = true
 		}
+		for _, body := range c.Bodies {
+			fields(body, rowDomains, func(domain []byte) {
+				if address := strings.Trim(string(domain), "[]"); isAddress(address) { // by which connections ask for it
+					s.hosts[address] = true
+				}
+			})
+		}
 	case extensionType:
 		s.namespaces = map[string]bool{}
 		for _, name := range c.Names {
@@ -81,6 +91,14 @@ func scopeOf(c Change) (s scope, about bool) {
 		return scope{all: true}, len(c.Names) > 0
 	}
 	return s, len(c.Names) > 0 && (s.hosts != nil || s.namespaces != nil)
+}
+
+// rowDomains is the field of a VirtualHost.
+const rowDomains = 2
+
+func isAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
 }
 
 // withoutPort is a row's host as questions have it. A port that is none is part of the host: an IPv6 address may stand without brackets, but never

@@ -54,9 +54,13 @@ func newPlan() *plan {
 type set map[*question]struct{}
 
 // topics are what a change has to be about for a question to be asked again: its host, as rows may name that, and its client's namespace.
+// A connection that was asked about by its address is about the host that it is registered for.
 func (q *question) topics(each func(string)) {
 	each(q.host)
 	each(ofNamespace + q.namespace)
+	if q.Registered != "" && q.Registered != q.host {
+		each(q.Registered)
+	}
 	for rest := q.host; ; {
 		_, below, more := strings.Cut(rest, ".")
 		if !more {

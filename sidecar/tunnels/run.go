@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -120,7 +121,7 @@ func (t *Table) ask(ctx context.Context, q *question) {
 	complain := err != nil && seldom(&t.unanswered)
 	t.mu.Unlock()
 	if complain {
-		t.cfg.Log.Warn("the gateway's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
+		t.cfg.Log.Warn("the proxy's table does not say whether open tunnels may be there; it is asked again", "host", q.Authority, "client", q.Peer, "err", err)
 	}
 	if cannot > 0 {
 		t.cfg.Log.Warn("open tunnels are denied by now, and nobody may end them", "host", q.Authority, "client", q.Peer, "tunnels", cannot, "why", v.Why)
@@ -139,7 +140,7 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	if of.cut != nil {
 		err = of.cut(why)
 	} else {
-		err = t.cfg.Ender.End(ctx, of.connection)
+		err = t.cfg.Ender.End(ctx, of.connection, of.beyond...)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,13 +173,18 @@ func seldom(last *time.Time) bool {
 // sweep forgets tunnels that the kernel did not have twice.
 func (t *Table) sweep() {
 	t.mu.Lock()
-	some := len(t.open) > t.stats.Requests // whose own streams tell of their end
+	pods := map[string]bool{}
+	for _, of := range t.open {
+		if of.cut == nil { // of a request its own stream tells of its end
+			pods[of.connection.Pod] = true
+		}
+	}
 	t.mu.Unlock()
-	if !some {
+	if len(pods) == 0 {
 		return
 	}
 	there := map[sockdiag.Connection]bool{}
-	if err := t.cfg.Open(func(c sockdiag.Connection) { there[c] = true }); err != nil {
+	if err := t.cfg.Kernel.Open(slices.Sorted(maps.Keys(pods)), func(c sockdiag.Connection) { there[c] = true }); err != nil {
 		t.cfg.Log.Warn("the kernel does not say which connections are open; tunnels that have ended may be remembered", "err", err)
 		return
 	}

@@ -21,17 +21,36 @@ type Config struct {
 
 	// Ask asks the gateway's table whether a tunnel may be there. An error is no answer: it is asked again.
 	Ask func(context.Context, envoylog.Question) (envoylog.Answer, error)
-	// Find and Open are the kernel's connections (package sockdiag).
-	Find func(local, remote netip.AddrPort) (sockdiag.Connection, error)
-	Open func(each func(sockdiag.Connection)) error
+	// Kernel has the connections.
+	Kernel Kernel
 	// Ender ends connections; nil where there is nobody for it.
 	Ender Ender
 }
 
+// Kernel has the connections (package sockdiag).
+type Kernel interface {
+	// Find completes one by its addresses; at a node's agent it is in the network of a pod, else in the agent's own, "".
+	Find(pod string, local, remote netip.AddrPort) (sockdiag.Connection, error)
+	// Open gives all that are open, of these pods.
+	Open(pods []string, each func(sockdiag.Connection)) error
+}
+
+// Own is this process's own network's.
+type Own struct{}
+
+// Find implements Kernel.
+func (Own) Find(_ string, local, remote netip.AddrPort) (sockdiag.Connection, error) {
+	return sockdiag.Find(local, remote)
+}
+
+// Open implements Kernel.
+func (Own) Open(_ []string, each func(sockdiag.Connection)) error { return sockdiag.Open(each) }
+
 // Ender ends connections.
 type Ender interface {
-	// End resets one. Of one that has ended before the error is sockdiag.ErrGone.
-	End(context.Context, sockdiag.Connection) error
+	// End resets one, and, where it is known, beyond, the proxy's connection with the server for it: what the proxy does by itself then may look to the server like a good end. Of
+	// one that has ended before the error is sockdiag.ErrGone.
+	End(ctx context.Context, of sockdiag.Connection, beyond ...sockdiag.Connection) error
 	// Can says why none can be ended.
 	Can(context.Context) error
 }
@@ -70,6 +89,7 @@ type key struct {
 type tunnel struct {
 	key
 	connection sockdiag.Connection
+	beyond     []sockdiag.Connection  // the proxy's with the server for it, where that is known
 	cut        func(why string) error // ends a request; nil of a connection
 	asked      *question
 	ended      string // why it was ended
@@ -92,9 +112,15 @@ func (t *Table) Begin(of envoylog.Tunnel) {
 	if full {
 		return
 	}
-	connection, err := t.cfg.Find(of.Local, of.Client)
+	connection, err := t.cfg.Kernel.Find(of.Pod, of.Local, of.Client)
 	if errors.Is(err, sockdiag.ErrGone) {
 		return // it has ended meanwhile
+	}
+	var beyond []sockdiag.Connection
+	if of.Server.IsValid() && err == nil {
+		if c, err := t.cfg.Kernel.Find(of.Pod, of.Outward, of.Server); err == nil {
+			beyond = append(beyond, c)
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +135,7 @@ func (t *Table) Begin(of envoylog.Tunnel) {
 		return
 	}
 	now := time.Now()
-	opened := &tunnel{key: k, connection: connection}
+	opened := &tunnel{key: k, connection: connection, beyond: beyond}
 	t.open[k] = opened
 	if t.plan.begin(of.Question, opened, of.Began, now) {
 		t.rouse()

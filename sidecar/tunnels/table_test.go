@@ -41,7 +41,7 @@ type lab struct {
 func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}}
-		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, MostRequests: most, Ask: l.ask, Find: l.find, Open: l.list, Ender: l})
+		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, MostRequests: most, Ask: l.ask, Kernel: l, Ender: l})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
@@ -63,7 +63,7 @@ func (l *lab) ask(_ context.Context, q envoylog.Question) (envoylog.Answer, erro
 	return envoylog.Answer{Denied: why != "", Why: why, By: l.by}, nil
 }
 
-func (l *lab) find(local, remote netip.AddrPort) (sockdiag.Connection, error) {
+func (l *lab) Find(_ string, local, remote netip.AddrPort) (sockdiag.Connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if cookie, there := l.kernel[remote]; there {
@@ -72,7 +72,7 @@ func (l *lab) find(local, remote netip.AddrPort) (sockdiag.Connection, error) {
 	return sockdiag.Connection{}, sockdiag.ErrGone
 }
 
-func (l *lab) list(each func(sockdiag.Connection)) error {
+func (l *lab) Open(_ []string, each func(sockdiag.Connection)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for remote, cookie := range l.kernel {
@@ -81,7 +81,7 @@ func (l *lab) list(each func(sockdiag.Connection)) error {
 	return nil
 }
 
-func (l *lab) End(_ context.Context, c sockdiag.Connection) error {
+func (l *lab) End(_ context.Context, c sockdiag.Connection, _ ...sockdiag.Connection) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken > 0 {

@@ -47,7 +47,7 @@ func TestUnseenOfNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := unseen{}
-		c := Change{Type: extensionType, Names: []string{"sallyport.leaving.tells", ownPolicies}, Bodies: [][]byte{body, body}}.OfPolicies()
+		c := Change{Type: extensionType, Names: []string{"sallyport.leaving.tells", ownPolicies}, Bodies: [][]byte{body, body}}.OfLeaving()
 		u.set(c)
 		for client, want := range map[string]bool{"plain": false, "headers": true, "other": false, "rs": false} {
 			if got := u.mean(record.Object{Kind: wire.EgressPolicy, Namespace: client, Name: "list"}, client); got != want {

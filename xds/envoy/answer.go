@@ -53,6 +53,8 @@ const (
 	SayBehind   = "behind"
 	SayPort     = "port"
 	SayThere    = "there" // "", where an internal listener behind is told more
+	sayLeaves   = "leaves"
+	saysLeaves  = "1"
 )
 
 // Who logs a connection that is not logged where it was asked about.
@@ -101,6 +103,16 @@ func answerBody(m *servicev3.RateLimitResponse) []byte {
 		panic("translate: an answer does not marshal: " + err.Error()) // only invalid UTF-8 can do that; admission refuses it
 	}
 	return body
+}
+
+// sayItLeaves has an answer say that what it is about leaves from here, so that its beginning is told of. Messages that follow one another are one.
+func sayItLeaves(row *routev3.Route) {
+	body := row.GetDirectResponse().GetBody()
+	if body == nil { // it asks again
+		return
+	}
+	more := answerBody(&servicev3.RateLimitResponse{DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{sayLeaves: structpb.NewStringValue(saysLeaves)}}})
+	body.Specifier = &corev3.DataSource_InlineBytes{InlineBytes: slices.Concat(body.GetInlineBytes(), more)}
 }
 
 // ClosedAnswer is the answer for what is closed.

@@ -9,6 +9,8 @@ import (
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -57,17 +59,20 @@ func Leaving(policies, ends bool) []*resource.Resource {
 	return []*resource.Resource{SealExtension(FilterLeaving, notes), SealExtension(FilterLeavingLasts, lasts), SealExtension(FilterLeavingTells, made)}
 }
 
-// LeavingListener is the internal listener, and the cluster before it, where the agent asks whether what is under way may be: policies alone are asked, about what they were asked about
-// when it began. So whatever row led it, and whatever has become of that, the question is the same.
-func LeavingListener() []*resource.Resource {
+// LeavingListener is the internal listener, and the cluster before it, where the agent asks whether what is under way may be: of requests policies alone are asked, about what they were
+// asked about when it began. So whatever row led it, and whatever has become of that, the question is the same. What is asked of a connection's table is handed on there: to the cluster
+// that the question names, or to one where all tables are asked.
+func LeavingListener(tables string) []*resource.Resource {
 	hcm := asksOnly(wire.LeavingDecide)
 	hcm.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 		Name: wire.LeavingDecide, VirtualHosts: []*routev3.VirtualHost{{Name: wire.LeavingDecide, Domains: []string{"*"}, Routes: []*routev3.Route{
+			askTable(tables),
 			Answer{Route: "default", Cluster: wire.PassthroughCluster}.Row(&routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}), // policies let it
 		}}},
 	}}
 	asked := []*statev3.FilterStateValue{
 		hostAsked(), portAsked(), sayHeader(wire.StateOutside, wire.HeaderOutside), sayHeader(wire.StateClient, HeaderPeer), sayHeader(wire.StateFrom, HeaderFrom),
+		sayHeader(wire.StateSpoken, HeaderKind),
 	}
 	hcm.HttpFilters = []*hcmv3.HttpFilter{
 		httpFilter(filterAsked, &httpstatev3.Config{OnRequestHeaders: asked}), byPolicy(FilterRoot), byPolicy(FilterOwn),
@@ -76,4 +81,16 @@ func LeavingListener() []*resource.Resource {
 	hcm.LocalReplyConfig = deniedAnswers(false)
 	l := InternalListener(wire.LeavingDecide, nil, FilterChain("questions", nil, NetworkFilter("envoy.filters.network.http_connection_manager", hcm)))
 	return []*resource.Resource{SealCluster(QuestionCluster(wire.LeavingDecide)), Seal(resource.Listener, wire.LeavingDecide, l)}
+}
+
+// askTable hands a question on to its table. Of a table that is not there any more the agent reads that it is not found (package tunnels).
+func askTable(tables string) *routev3.Route {
+	action := &routev3.RouteAction{Timeout: durationpb.New(patience), ClusterNotFoundResponseCode: routev3.RouteAction_NOT_FOUND, ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: HeaderTable}}
+	if tables != "" {
+		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: tables}
+	}
+	return &routev3.Route{Name: "table", Action: &routev3.Route_Route{Route: action}, Match: &routev3.RouteMatch{
+		PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"},
+		Headers:       []*routev3.HeaderMatcher{{Name: HeaderTable, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}},
+	}}
 }

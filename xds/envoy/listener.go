@@ -101,6 +101,7 @@ type TCPProxy struct {
 	Denied  bool       // of that, what policies deny is logged alone
 	Mesh    bool       // of that, what goes to pods is logged where they do it, too
 	Begins  bool       // it is logged when the connection has got where it goes, too
+	Leaving bool       // of that, what leaves is logged alone (MarkOutside)
 
 	OnDemand   bool              // a cluster that is not there is asked for
 	Policy     string            // the object that decides, where no route says so
@@ -129,6 +130,9 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
 		}
 		t.AccessLog = accessLogOf(p.Log, false, tags, p.Mesh)
+	}
+	if p.Leaving {
+		t.AccessLog = leavingBegins(t.AccessLog)
 	}
 	if p.Begins {
 		t.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}

@@ -6,6 +6,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -67,6 +68,21 @@ func saidBy(filter, key, value string) *accesslogv3.AccessLogFilter {
 // gotNowhere is true of connections that did not get to whoever would log them.
 func gotNowhere() *accesslogv3.AccessLogFilter {
 	return flagged("UF", "UH", "UO", "NC")
+}
+
+// leavingBegins leaves of what is logged of connections that have got where they go those that leave, as their answer says.
+func leavingBegins(log []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
+	ended := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{LogTypeFilter: &accesslogv3.LogTypeFilter{
+		Types: []datav3.AccessLogType{datav3.AccessLogType_TcpUpstreamConnected}, Exclude: true,
+	}}}
+	for _, l := range log {
+		if told := anyOf(ended, saidBy(FilterAsk, sayLeaves, saysLeaves)); l.Filter == nil {
+			l.Filter = told
+		} else {
+			l.Filter = allOf(told, l.Filter)
+		}
+	}
+	return log
 }
 
 // flagged is true of what has one of these response flags.

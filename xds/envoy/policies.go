@@ -278,6 +278,7 @@ func MarkOutside(r *routev3.Route, outside, host string, port uint32) *routev3.R
 	}
 	r.Metadata.FilterMetadata["sallyport"] = m
 	if IsAnswer(r) {
+		sayItLeaves(r)
 		return r // of questions the filters are always on
 	}
 	return EnableFilters(EnableFilters(r, filterAsked, FilterRoot, FilterOwn), filtersOfLeaving...)

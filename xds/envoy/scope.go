@@ -72,6 +72,11 @@ func StripTableHeader(table *routev3.RouteConfiguration) *routev3.RouteConfigura
 // TableFormat is a format string: the name of the table of the port that a pod's connection goes to, as NameTables said.
 const TableFormat = "%FILTER_STATE(" + wire.StateTable + ":PLAIN)%"
 
+// PortTableFormat is a format string: the name of the table that the port of a connection has, or would have, among those of a namespace, or "" for everybody's.
+func PortTableFormat(namespace string) string {
+	return wire.OwnName(namespace, "%DOWNSTREAM_LOCAL_PORT%")
+}
+
 // NameTables says of each of a pod's connections which table is its port's: among those of a namespace, or "" for everybody's, where the port has one; otherwise the one
 // for all other ports. The ports are in a string and not in a list, of which each element would cost each pod what an expression's operation does. A filter that is found by
 // this name may come apart from its listener (ambient.TablesFilter): another port is then no other listener.

@@ -165,6 +165,9 @@ func DecideName(port uint32) string { return decidePrefix + RouteName(port) }
 
 const decidePrefix = "decide-"
 
+// DecideFormat is a format string for it, of the port that a connection goes to.
+const DecideFormat = decidePrefix + "%DOWNSTREAM_LOCAL_PORT%"
+
 // IsDecide says whether a cluster is the way to a port's questions.
 func IsDecide(cluster string) bool {
 	port, is := strings.CutPrefix(cluster, decidePrefix)

@@ -106,6 +106,7 @@ func commonOf(c *datav3.AccessLogCommon, filter string) logged {
 		duration: duration(c.GetDuration().GetSeconds(), int64(c.GetDuration().GetNanos())),
 		remote:   socketOf(c.GetDownstreamRemoteAddress()), direct: socketOf(c.GetDownstreamDirectRemoteAddress()),
 		local: socketOf(c.GetDownstreamLocalAddress()), upstream: socketOf(c.GetUpstreamRemoteAddress()),
+		outward: socketOf(c.GetUpstreamLocalAddress()),
 		cluster: c.GetUpstreamCluster(), route: c.GetRouteName(), ended: c.GetConnectionTerminationDetails(),
 		sni: c.GetTlsProperties().GetTlsSniHostname(),
 	}

@@ -19,6 +19,7 @@ type logged struct {
 	duration                   time.Duration
 	remote, direct             socket // of the client, as claimed and as connected
 	local, upstream            socket
+	outward                    socket // the proxy's end of its connection with the server
 	cluster, route             string
 	ended                      string // connection_termination_details
 	flags                      flagSet
@@ -144,6 +145,8 @@ func (l *logged) readCommon(common string) error {
 			f.Fail(l.local.read(f.Text))
 		case commonUpstream:
 			f.Fail(l.upstream.read(f.Text))
+		case commonOutward:
+			f.Fail(l.outward.read(f.Text))
 		case commonTLS:
 			f.Fail(l.readTLS(f.Text))
 		case commonStart:

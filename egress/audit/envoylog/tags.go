@@ -23,6 +23,7 @@ const (
 	commonStart        = 5<<3 | protobuf.Bytes
 	commonFirstSent    = 7<<3 | protobuf.Bytes
 	commonUpstream     = 13<<3 | protobuf.Bytes
+	commonOutward      = 14<<3 | protobuf.Bytes
 	commonCluster      = 15<<3 | protobuf.Bytes
 	commonFlags        = 16<<3 | protobuf.Bytes
 	commonMetadata     = 17<<3 | protobuf.Bytes

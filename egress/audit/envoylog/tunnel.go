@@ -30,7 +30,11 @@ type Tunnel struct {
 	Local, Client netip.AddrPort // the two ends of the client's connection with the gateway
 	Began         time.Time      // as in its record, when it has ended
 
-	Unknown bool // nobody can ask about it, and nothing else is said of it
+	// Outward and Server are the two ends of the proxy's connection with the server for it, where that is told.
+	Outward, Server netip.AddrPort
+
+	Pod     string // of a node's proxy, in whose network it is: NAMESPACE/NAME
+	Unknown bool   // nobody can ask about it, and nothing else is said of it
 }
 
 // Question is what a gateway's table was asked about a connection.
@@ -43,6 +47,9 @@ type Question struct {
 
 	Method, Path string // of a request
 	Outside      string // of one that leaves where no exit is: as what policies judged it
+
+	Table, Dialled, Range string // of a connection that leaves there: the table that was asked, the address that the client connected to, and what was asked for last, "host:port"
+	Registered            string // the host by whose registration it leaves; "" where none is known
 }
 
 // Host is what is asked for, in lower case, and without its port.
@@ -77,6 +84,10 @@ func (r *Reader) Begun() []Tunnel { return r.begun }
 // begin takes note of a connection that has begun, if it is a tunnel's. A forward proxy's clients show nobody who they are, and what is no tunnel there shares its connection.
 func (r *Reader) begin(l *logged) {
 	forward := r.place == wire.ForwardTLS || r.place == wire.ForwardTCP
+	if r.place == wire.SidecarTunnel || r.place == wire.InboundTCP {
+		r.leaves(l)
+		return
+	}
 	local, subset, is := strings.Cut(l.tags.tunnel, " ")
 	t, known := l.opened(local, l.tags.source)
 	if forward && !(is && known) {
@@ -93,6 +104,25 @@ func (r *Reader) begin(l *logged) {
 	if r.place == wire.GatewayTCP || r.place == wire.ForwardTCP {
 		t.Kind = wire.KindTCP
 	}
+	r.begun = append(r.begun, t)
+}
+
+// leaves takes note of a connection that leaves where no exit is.
+func (r *Reader) leaves(l *logged) {
+	of, local, client, is := wire.ParseLeaving(strings.Clone(l.tags.tunnel))
+	if !is || of.Table == "" { // it shares its connection
+		r.begun = append(r.begun, Tunnel{Unknown: true})
+		return
+	}
+	t := Tunnel{
+		Question: Question{Kind: of.Kind, Authority: strings.Clone(l.tags.authority), Subset: of.In, Table: of.Table, Dialled: of.To, Range: of.Range, Registered: strings.Clone(wire.HostOf(l.cluster))},
+		Local:    local, Client: client, Began: time.Unix(l.seconds, l.nanos).UTC(), Pod: strings.Clone(l.tags.pod),
+	}
+	if l.tags.peer != "" { // else there is one workload
+		t.Peer, t.From = strings.Clone(l.tags.peer), client.Addr().String()
+	}
+	t.Outward, _ = netip.ParseAddrPort(l.outward.String()) // or else they are not valid
+	t.Server, _ = netip.ParseAddrPort(l.upstream.String())
 	r.begun = append(r.begun, t)
 }
 
@@ -205,6 +235,8 @@ func ReadAnswer(message string) (a Answer, err error) {
 	switch {
 	case e.forbid(""):
 		return Answer{true, e.Reason, e.DecidedBy}, nil
+	case route == wire.FetchRoute: // which says nothing of what there is
+		return a, malformed("answer", errNoAnswer)
 	case route == wire.BlockAllRoute, route == "":
 		return Answer{Denied: true, Why: "the host is not registered any more"}, nil
 	case route == wire.NotExportedRoute:

@@ -80,6 +80,29 @@ func TestTunnelsBegin(t *testing.T) {
 	}
 }
 
+// TestLeavingBegins: where no exit is, a connection that leaves is told of by what its table was asked.
+func TestLeavingBegins(t *testing.T) {
+	const peer = "spiffe://cluster.local/ns/shop/sa/app"
+	tag := wire.Leaving{Local: "127.0.0.1:15001", Client: "10.0.0.7:40000", Kind: "tls", To: "240.240.0.9:443", Table: "443", Range: "r.test:443"}.Tag()
+	want := envoylog.Tunnel{
+		Question: envoylog.Question{Kind: "tls", Authority: "A.test:443", Table: "443", Dialled: "240.240.0.9:443", Range: "r.test:443", Registered: "a.test"},
+		Local:    netip.MustParseAddrPort("127.0.0.1:15001"), Client: netip.MustParseAddrPort("10.0.0.7:40000"), Began: time.Unix(100, 7).UTC(),
+	}
+	if got, records := begun(t, wire.SidecarTunnel, datav3.AccessLogType_TcpUpstreamConnected, "authority", "A.test:443", "tunnel", tag); len(got) != 1 || got[0] != want || records != 0 {
+		t.Errorf("a sidecar's: %+v, and %d records", got, records)
+	}
+	want.Peer, want.From, want.Pod = peer, "10.0.0.7", "shop/app-1"
+	if got, _ := begun(t, wire.SidecarTunnel, datav3.AccessLogType_TcpUpstreamConnected, "authority", "A.test:443", "tunnel", tag, "peer", peer, "pod", "shop/app-1"); len(got) != 1 || got[0] != want {
+		t.Errorf("a node's: %+v", got)
+	}
+	if got, records := begun(t, wire.SidecarTunnel, datav3.AccessLogType_TcpConnectionEnd, "authority", "A.test:443", "tunnel", tag); len(got) != 0 || records != 1 {
+		t.Errorf("an end: %+v, and %d records", got, records)
+	}
+	if got, records := begun(t, wire.SidecarTunnel, datav3.AccessLogType_TcpUpstreamConnected, "authority", "A.test:443", "tunnel", "-"); len(got) != 1 || !got[0].Unknown || records != 0 {
+		t.Errorf("one whose ends nobody knows: %+v, and %d records", got, records)
+	}
+}
+
 // TestUpgradesBegin: a request that was upgraded has a connection to itself by HTTP/1.1, and by nothing else.
 func TestUpgradesBegin(t *testing.T) {
 	const peer = "spiffe://cluster.local/ns/shop/sa/app"

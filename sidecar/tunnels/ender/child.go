@@ -20,8 +20,8 @@ type Child struct {
 	PID func() int // its number; 0 while it does not run
 }
 
-// End resets a connection. Of one that has ended before the error is sockdiag.ErrGone.
-func (c Child) End(_ context.Context, of sockdiag.Connection) error {
+// End resets a connection, by which the process knows that it was reset, and hands that on. Of one that has ended before the error is sockdiag.ErrGone.
+func (c Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Connection) error {
 	inode, err := sockdiag.Inode(of)
 	if err != nil {
 		return err

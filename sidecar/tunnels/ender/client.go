@@ -25,7 +25,7 @@ func NewClient(path string) *Client {
 }
 
 // End resets a connection. Of one that has ended before the error is sockdiag.ErrGone.
-func (c *Client) End(ctx context.Context, of sockdiag.Connection) error {
+func (c *Client) End(ctx context.Context, of sockdiag.Connection, _ ...sockdiag.Connection) error {
 	body, err := json.Marshal(of)
 	if err != nil {
 		return err

@@ -102,6 +102,8 @@ func (s *scope) value(command, argument string) (string, bool) {
 		}
 		s.mustBeOutside(command)
 		return s.from.Addr().String(), true
+	case "DOWNSTREAM_DIRECT_LOCAL_ADDRESS": // for an agent alone, which finds the connection by it
+		return "127.0.0.1:15001", true
 	case "DOWNSTREAM_DIRECT_REMOTE_ADDRESS":
 		s.mustBeOutside(command)
 		return s.from.String(), true

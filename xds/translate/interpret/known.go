@@ -223,7 +223,8 @@ var knownMatchers = map[string]fields{
 
 var knownLogs = map[string]fields{
 	"envoy.config.accesslog.v3.AccessLog":                               set("name filter typed_config", ""),
-	"envoy.config.accesslog.v3.AccessLogFilter":                         set("or_filter and_filter status_code_filter header_filter response_flag_filter metadata_filter extension_filter", ""),
+	"envoy.config.accesslog.v3.AccessLogFilter":                         set("or_filter and_filter status_code_filter header_filter response_flag_filter metadata_filter extension_filter log_type_filter", ""),
+	"envoy.config.accesslog.v3.LogTypeFilter":                           set("types exclude", ""),
 	"envoy.config.accesslog.v3.OrFilter":                                set("filters", ""),
 	"envoy.config.accesslog.v3.AndFilter":                               set("filters", ""),
 	"envoy.config.accesslog.v3.StatusCodeFilter":                        set("comparison", ""),

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	celfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
 )
@@ -60,6 +61,8 @@ func (s *scope) logged(f *accesslogv3.AccessLogFilter) bool {
 		return slices.ContainsFunc(f.OrFilter.Filters, s.logged)
 	case *accesslogv3.AccessLogFilter_AndFilter:
 		return !slices.ContainsFunc(f.AndFilter.Filters, func(f *accesslogv3.AccessLogFilter) bool { return !s.logged(f) })
+	case *accesslogv3.AccessLogFilter_LogTypeFilter: // of what has ended, which alone is logged here
+		return slices.Contains(f.LogTypeFilter.Types, datav3.AccessLogType_TcpConnectionEnd) != f.LogTypeFilter.Exclude
 	case *accesslogv3.AccessLogFilter_StatusCodeFilter:
 		c := f.StatusCodeFilter.Comparison
 		want := c.Value.GetDefaultValue()

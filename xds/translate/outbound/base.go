@@ -27,7 +27,7 @@ func base(in Inputs) []*resource.Resource {
 		envoy.SealCluster(envoy.BlackHole()),
 		envoy.SealCluster(envoy.WithConnectTimeout(envoy.OriginalDestination(wire.PassthroughCluster, wire.RolePassthrough), in.Connect)),
 		envoy.SealCluster(envoy.InternalCluster(patternsInside)),
-		envoy.Seal(resource.Listener, patternsInside, patternsListener()),
+		envoy.Seal(resource.Listener, patternsInside, patternsListener(in.Ends)),
 		envoy.Seal(resource.Route, wire.CatchAllDecide, in.led(envoy.RouteTable(wire.CatchAllDecide, lastResort(in.Outside), envoy.InlineHosts{}, true))),
 	}
 	out = append(out, in.redirectListeners()...)
@@ -36,7 +36,11 @@ func base(in Inputs) []*resource.Resource {
 		out = append(out, envoy.FetchListeners()...)
 	}
 	if in.Ends {
-		out = append(out, envoy.LeavingListener()...)
+		tables := ""
+		if in.Pods {
+			tables = envoy.AllTables
+		}
+		out = append(out, envoy.LeavingListener(tables)...)
 	}
 	if in.Outside.Dynamic {
 		out = append(out, envoy.SealCluster(byHostOfRequest()))
@@ -142,7 +146,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	for _, r := range p.Ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
 	}
-	byAddress := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh}
+	byAddress := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
@@ -173,7 +177,7 @@ func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*liste
 		return match
 	}
 	decide, asHost := p.decide(), wire.HostPort(r.Host, r.Port)
-	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh}
+	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends}
 	if !r.TLS {
 		other.asRange = asHost
 		return []*listenerv3.FilterChain{envoy.FilterChain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}
@@ -201,7 +205,7 @@ func outboundListener(in Inputs) *listenerv3.Listener {
 		),
 	}, wire.OutboundPort, in.IPv6)
 	// the table knows the cluster's own networks, so that nodes that come and go change no listener
-	l.DefaultFilterChain = envoy.FilterChain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound, mesh: in.Mesh}.filters()...)
+	l.DefaultFilterChain = envoy.FilterChain("tcp", nil, tunnel{table: wire.CatchAllDecide, stat: wire.VirtualOutbound, mesh: in.Mesh, told: in.Ends}.filters()...)
 	return envoy.WithDetectionTimeout(l, in.Detect)
 }
 

@@ -83,7 +83,7 @@ const (
 
 // podChains are they.
 func (in Inputs) podChains() []*listenerv3.FilterChain {
-	bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh}
+	bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, told: in.Ends, own: in.Own}
 	tls := bytes
 	tls.tls = true
 	return []*listenerv3.FilterChain{
@@ -111,7 +111,7 @@ func (in Inputs) rangesOf(p Listening) (chains []*listenerv3.FilterChain, to *en
 	}
 	for _, r := range p.Ranges {
 		name := fmt.Sprintf("%d-%s", p.Number, r.Prefix)
-		bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
+		bytes := tunnel{table: envoy.TableFormat, all: true, stat: wire.VirtualOutbound, mesh: in.Mesh, told: in.Ends, own: in.Own, asRange: wire.HostPort(r.Host, r.Port), tls: r.TLS}
 		chains = append(chains, envoy.FilterChain(name, nil, bytes.filters()...))
 		leads[r.Prefix] = envoy.OnMatchChain(name)
 		if r.TLS {

@@ -12,7 +12,7 @@ import (
 
 // tlsChain asks about TLS connections by their SNI, which is "" where the ClientHello holds none.
 func (in Inputs) tlsChain(decide, asRange string) *listenerv3.FilterChain {
-	return envoy.FilterChain("tls", envoy.MatchTLS(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange, mesh: in.Mesh}.filters()...)
+	return envoy.FilterChain("tls", envoy.MatchTLS(), tunnel{table: decide, stat: decide, tls: true, asRange: asRange, mesh: in.Mesh, told: in.Ends}.filters()...)
 }
 
 // tunnel is a connection of an app's whose bytes are not looked at.
@@ -22,6 +22,8 @@ type tunnel struct {
 	stat    string
 	tls     bool   // it is asked for by its SNI, not by its address
 	mesh    bool   // it is logged where it leads to a pod, too
+	told    bool   // the agent is told when one that leaves has begun
+	own     string // of all, the namespace whose tables they are
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -47,18 +49,44 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.ShareRulings(),
 		)
 	}
-	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}.Filter()}
+	out := envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}
+	if t.told {
+		out.Begins, out.Leaving, out.Tags[wire.TagTunnel] = true, true, t.begun().Tag()
+		if t.tls { // a pattern's are told of behind
+			whereto = append(whereto, envoy.State(wire.StateTunnel, t.begun().Tag(), envoy.NotShared),
+				envoy.ComputedState(wire.StateTunnel, envoy.AnswerExpression(envoy.SayThere)+" + string(filter_state['"+wire.StateTunnel+"'])", envoy.SharedOnce))
+		}
+	}
+	return []*listenerv3.Filter{q.Filter(), envoy.RouteByAnswer(whereto...), out.Filter()}
+}
+
+// begun is what the agent is told. A port where nothing is registered may have a table later, which is to be asked then (package tunnels).
+func (t tunnel) begun() wire.Leaving {
+	out := wire.Leaving{Local: wire.LeavingLocal, Client: wire.LeavingClient, Kind: envoy.KindTCP, To: "%DOWNSTREAM_LOCAL_ADDRESS%", Table: t.table, Range: t.asRange}
+	switch {
+	case t.table == envoy.TableFormat:
+		out.Table = envoy.PortTableFormat(t.own)
+	case t.table == wire.CatchAllDecide:
+		out.Table = wire.DecideFormat
+	}
+	if t.tls {
+		out.Kind = envoy.KindTLS
+	}
+	return out
 }
 
 // patternsInside is the internal listener, and the cluster in front of it, where a sidecar looks up the name of a TLS
 // connection to a pattern's host that it connects to itself.
 const patternsInside = "outbound-any"
 
-func patternsListener() *listenerv3.Listener {
+func patternsListener(told bool) *listenerv3.Listener {
 	out := envoy.TCPProxy{Stat: patternsInside, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Tags: map[string]string{
 		wire.TagAuthority: envoy.TagFormats[wire.TagAuthority], wire.TagSource: envoy.TagFormats[wire.TagSource],
 		wire.TagTarget: envoy.TagFormats[wire.TagTarget], wire.TagRules: envoy.TagFormats[wire.TagRules],
 	}}
+	if told {
+		out.Begins, out.Tags[wire.TagTunnel] = true, envoy.TagFormats[wire.TagTunnel]
+	}
 	// what was read before is read again: Envoy looks names up only where it knows one
 	return envoy.WithFirstByteTimeout(envoy.InternalListener(patternsInside, []*listenerv3.ListenerFilter{envoy.InspectTLS()}, envoy.FilterChain("tls", nil, append(envoy.ResolveFilters(), out.Filter())...)))
 }

@@ -45,7 +45,7 @@ func (in Inputs) outside() (out []*resource.Resource) {
 		return out
 	}
 	if in.Ends {
-		out = append(out, envoy.LeavingListener()...)
+		out = append(out, envoy.LeavingListener("")...)
 	}
 	return append(out, envoy.SealCluster(envoy.QuestionCluster(wire.WaypointDecide)), envoy.Seal(resource.Listener, wire.WaypointDecide, envoy.TableListener(wire.WaypointDecide, wire.WaypointListener, envoy.AskedOfWaypoint)))
 }
