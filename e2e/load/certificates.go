@@ -13,6 +13,11 @@ import (
 	"math/big"
 	"os"
 	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // sharedGateway takes listeners of ListenerSets of all namespaces; one of its own it has to have.
@@ -30,8 +35,15 @@ spec:
   allowedListeners: {namespaces: {from: All}}
 `
 
-// writeCertificates fills a directory with names, each with a Secret, a ListenerSet of one listener that shows it, and a route. Of more than a Gateway
-// takes (ADR 119) the rest costs the controller, and proxies nothing.
+// finding is a pod of the Gateway, whose agent finds certificates by the names that clients say. It comes without TLS, so that it is told of names and
+// is given no keys.
+func finding(i int) *core.Node {
+	n := ingress(i)
+	n.Metadata.Fields[ondemand.CertificatesMetadata] = structpb.NewStringValue("true")
+	return n
+}
+
+// writeCertificates fills a directory with names, each with a Secret, a ListenerSet of one listener that shows it, and a route.
 func (m mesh) writeCertificates(o Options) error {
 	if err := os.WriteFile(m.named("ingress"), []byte(sharedGateway), 0o644); err != nil {
 		return err

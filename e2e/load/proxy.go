@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/compress"
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // proxy is one client: an Envoy and its agent, as a control plane sees them.
@@ -94,6 +95,9 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 	}
 	if p.byName() {
 		types = append(types, digestType)
+	}
+	if p.finds() {
+		types = append(types, ondemand.ServerNameType)
 	}
 	for _, t := range types {
 		err = errors.Join(err, p.subscribe(t))
@@ -192,6 +196,11 @@ func (p *proxy) subscribe(typeURL string, names ...string) error {
 
 // byName says whether it asks for rows by name.
 func (p *proxy) byName() bool { return p.node.GetMetadata().GetFields()[byNameKey] != nil }
+
+// finds says whether it finds certificates by the names that clients say.
+func (p *proxy) finds() bool {
+	return p.node.GetMetadata().GetFields()[ondemand.CertificatesMetadata] != nil
+}
 
 // exit says whether it is an egress gateway's pod.
 func (p *proxy) exit() bool { return p.node.GetMetadata().GetFields()[onDemandKey] != nil }

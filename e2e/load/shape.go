@@ -43,7 +43,7 @@ var shapes = []shape{
 	{ShapeFetched, "entries fetched on use", fetchedGoals, mesh.writeFetched, fetching, mesh.fetchedSteps, false, 10_000, false, true, kept("fetched")},
 	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, false, false, kept("policies")},
 	{ShapeAuthorization, "Services and AuthorizationPolicies", authorizationGoals, mesh.writeAuthorization, sidecar, mesh.authorizationSteps, false, 1000, true, false, kept("authorization")},
-	{ShapeCertificates, "HTTPRoutes, each of a name with a certificate", changeGoals("one name, its certificate's place and its HTTPRoute", 8, 50, 250), mesh.writeCertificates, ingress, mesh.certificateSteps, false, 1000, false, false, kept("certificates")},
+	{ShapeCertificates, "HTTPRoutes, each of a name with a certificate", changeGoals("one name, its certificate's place and its HTTPRoute", 8, 50, 250), mesh.writeCertificates, finding, mesh.certificateSteps, false, 1000, false, false, kept("certificates")},
 }
 
 // Shapes are their names.

@@ -65,51 +65,6 @@ func Unacceptable(spec *gatewayv1.GatewaySpec) Problem {
 	return addressProblem(spec)
 }
 
-// Opened are a Gateway's listeners: each is held against the others, so that they are found together, and once in a world.
-type Opened struct {
-	all []Listener
-	of  map[config.Key][]Listener // by ListenerSet
-	own int                       // how many are the Gateway's
-}
-
-// Listeners are those of a Gateway, and then those of the ListenerSets that it lets in. They are not changed.
-func Listeners(w World, o *config.Object) []Listener { return opened(w, o).all }
-
-// ListenersOf are those of one of its ListenerSets, or, of none, its own.
-func ListenersOf(w World, o *config.Object, set config.Key) []Listener {
-	all := opened(w, o)
-	if set.Name == "" {
-		return all.all[:all.own]
-	}
-	return all.of[set]
-}
-
-func opened(w World, o *config.Object) *Opened {
-	return w.Opened(o.Key, func() *Opened { return open(w, o) })
-}
-
-func open(w World, o *config.Object) *Opened {
-	spec := o.Spec.(*gatewayv1.GatewaySpec)
-	out := make([]Listener, len(spec.Listeners))
-	for i := range spec.Listeners {
-		out[i] = listener(w, o, o, spec, &spec.Listeners[i])
-	}
-	for i := range out {
-		for j := range out {
-			if i != j {
-				out[i].clash(&out[j])
-			}
-		}
-	}
-	all := &Opened{all: ofSets(w, o, out), of: map[config.Key][]Listener{}, own: len(out)}
-	for i, from := all.own, all.own; i < len(all.all); i++ { // those of a set follow each other
-		if set := all.all[i].Set; i+1 == len(all.all) || all.all[i+1].Set != set {
-			all.of[set], from = all.all[from:i+1], i+1
-		}
-	}
-	return all
-}
-
 // listener reads one of a Gateway g, which is written in it or in a ListenerSet.
 func listener(w World, g, o *config.Object, spec *gatewayv1.GatewaySpec, in *gatewayv1.Listener) Listener {
 	l := Listener{

@@ -1,7 +1,7 @@
 package gatewayapi
 
 import (
-	"fmt"
+	"cmp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,34 +64,6 @@ func let(w World, from gatewayv1.FromNamespaces, by *metav1.LabelSelector, own, 
 	}
 }
 
-// mostOfSets is how many listeners of ListenerSets a Gateway takes in all: whoever may write one set may write many, and each listener is held
-// against the others. A Gateway has at most 64 of its own.
-const mostOfSets = 128
-
-const reasonTooMany = "TooManyListeners"
-
-// ofSets adds the listeners of ListenerSets to those of a Gateway. What an earlier one has, theirs do not get.
-func ofSets(w World, g *config.Object, out []Listener) []Listener {
-	spec, counted := g.Spec.(*gatewayv1.GatewaySpec), 0
-	for _, o := range w.Sets(g.Key) {
-		if _, problem := SetGateway(w, o); problem.Is() {
-			continue
-		}
-		for _, e := range o.Spec.(*gatewayv1.ListenerSetSpec).Listeners {
-			l := listener(w, g, o, spec, &gatewayv1.Listener{Name: e.Name, Hostname: e.Hostname, Port: e.Port, Protocol: e.Protocol, TLS: e.TLS, AllowedRoutes: e.AllowedRoutes})
-			if counted++; counted > mostOfSets {
-				l.Conflict = Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners, which are all that count", mostOfSets)}
-			} else {
-				for i := range out {
-					l.yield(&out[i])
-				}
-			}
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
 // yield notes that an earlier listener has what this one wants. The Gateway's own have it, also where they are closed for what is wrong
 // with them.
 func (l *Listener) yield(earlier *Listener) {
@@ -112,6 +84,11 @@ func (l *Listener) yield(earlier *Listener) {
 func (l *Listener) covers(host string) bool {
 	tail, pattern := strings.CutPrefix(l.Host, "*.")
 	return pattern && strings.HasSuffix(host, "."+tail)
+}
+
+// Older puts ListenerSets in order of precedence: the oldest first, then by namespace and name.
+func Older(x, y *config.Object) int {
+	return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key))
 }
 
 // SetOf is the ListenerSet of a listener, by its ref; false where it is the Gateway's own.

@@ -133,9 +133,9 @@ func (r Route) Attach(w World) (out []Attachment) {
 			a.Stands, _ = EgressService(spec)
 		}
 		if a.Problem = r.asksAt(a, unsupported); !a.Is() {
-			a.attach(w, r, ListenersOf(w, g, a.Set))
+			a.attach(w, r, Listeners(w, g).Of(w, a.Set))
 			if a.Egress {
-				a.leaving(r, Listeners(w, g), out)
+				a.leaving(r, Listeners(w, g).list(), out)
 			}
 		}
 		out = append(out, a)

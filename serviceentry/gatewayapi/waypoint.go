@@ -116,7 +116,7 @@ func Waypoint(w World, ns, name, of string) (*config.Object, string) {
 		return nil, "the waypoint is not accepted: " + p.Message
 	}
 	why := "the waypoint has no listener"
-	for _, l := range ListenersOf(w, o, config.Key{}) {
+	for _, l := range Listeners(w, o).Own {
 		switch {
 		case l.Unaccepted.Is() || l.Conflict.Is():
 			why = "the waypoint's listener " + l.Name + " is not open: " + l.Unaccepted.Message + l.Conflict.Message

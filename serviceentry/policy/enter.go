@@ -43,7 +43,9 @@ type entering struct {
 // DecideIngress says what an ingress gateway does about it: which server takes it and what becomes of its TLS, what RequestAuthentications and
 // AuthorizationPolicies of the gateway say, and where its routes lead.
 func DecideIngress(s *registry.Snapshot, x IngressAttempt) Verdict {
-	a := entering{IngressAttempt: x, snap: s, at: resolve.IngressOf(s, x.Gateway.Ingress, x.Secrets)}
+	who := x.Gateway.Ingress
+	who.OnDemand = true // as agents are
+	a := entering{IngressAttempt: x, snap: s, at: resolve.IngressOf(s, who, x.Secrets)}
 	a.listen = a.at.Listens(x.Port)
 	v := Verdict{Allowed: true, Path: PathIngress, Gateway: x.Gateway.Service, DecidedBy: Object{Key: x.By}, Reason: "comes in"}
 	servers := a.at.ServersAt(a.listen)
@@ -171,6 +173,9 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 		return v
 	}
 	name, row := a.at.Row(server.Table, a.named())
+	if row == nil && server.Others {
+		return v.answer(421, Object{Key: a.By}, fmt.Sprintf("%s is not a name that the connection was opened for", a.named()))
+	}
 	if row == nil {
 		return v.answer(404, Object{Key: a.By}, fmt.Sprintf("no route is for %s at this port", a.named()))
 	}
@@ -182,7 +187,7 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 		}
 		return v.answer(301, by, "requests have to come by TLS")
 	}
-	if row.Elsewhere {
+	if row.Elsewhere || !row.For(a.sni()) {
 		return v.answer(421, Object{Key: a.By}, fmt.Sprintf("%s is not the name that the connection was opened for, and its server asks for a connection of its own", name))
 	}
 	shown := resolve.Attempt{Kind: resolve.Requests, Name: a.named(), Request: r}

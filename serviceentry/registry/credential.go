@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,7 +70,10 @@ func (s *Snapshot) Credential(ref CredentialRef) (*Credential, string) {
 // setSecret takes a Secret over. (One that CheckSecret refuses does not get here: its source keeps the last good version.)
 func (b *batch) setSecret(c config.Change) {
 	ref := CredentialRef{Namespace: c.Key.Namespace, Name: c.Key.Name}
-	next := maps.Clone(b.next.credentials)
+	if !b.credsCopied {
+		b.next.credentials, b.credsCopied = maps.Clone(b.next.credentials), true
+	}
+	next := b.next.credentials
 	if next == nil {
 		next = map[CredentialRef]held{}
 	}
@@ -88,6 +92,10 @@ func (b *batch) setSecret(c config.Change) {
 		b.touchCovered(b.index.rules[key].Host)
 	}
 	b.changed.Credentials = true
+	b.changed.Secrets = append(b.changed.Secrets, ref)
+	if of, beside := strings.CutSuffix(ref.Name, cacert); beside {
+		b.changed.Secrets = append(b.changed.Secrets, CredentialRef{Namespace: ref.Namespace, Name: of})
+	}
 }
 
 // noteCredentials remembers which Secrets a rule names.

@@ -18,10 +18,14 @@ type Gateway struct {
 	Revision string
 	Created  time.Time
 	Selector map[string]string // of the gateway's pods; empty: all
-	Servers  []GatewayServer
+	Servers  []GatewayServer   // its own
+	Sets     []*setServers     // of the Gateway API's: those of its ListenerSets, in order of precedence
 	// Shows is what its gateways show to backends that take TLS; nil for nothing.
 	Shows *BackendClientCertificate
 	Hash  uint64
+
+	listeners *gatewayapi.Opened // what Servers and Sets are made from
+	datagrams int                // how many ports for UDP it opens
 }
 
 // GatewayServer is one of its servers.
@@ -51,20 +55,32 @@ func (g *Gateway) refs() []string {
 	if g.Key.Kind != config.KindKubeGateway {
 		return []string{g.Key.Namespace + "/" + g.Key.Name}
 	}
-	out := make([]string, len(g.Servers))
-	for i := range g.Servers {
-		out[i] = g.Servers[i].Ref
+	return refsOf(g.Servers)
+}
+
+// refsOf are the names by which routes are for listeners.
+func refsOf(servers []GatewayServer) []string {
+	out := make([]string, len(servers))
+	for i := range servers {
+		out[i] = servers[i].Ref
 	}
 	return out
 }
 
 // serversOf are the servers that routes name so.
-func (s *Snapshot) serversOf(ref string) []GatewayServer {
+func (b *batch) serversOf(ref string) []GatewayServer {
+	s := b.next
 	if key, _, of := gatewayapi.ParseRef(ref); of {
-		if g := s.gateways[key]; g != nil {
-			if i := slices.IndexFunc(g.Servers, func(x GatewayServer) bool { return x.Ref == ref }); i >= 0 {
-				return g.Servers[i : i+1]
+		var servers []GatewayServer
+		if set, of := gatewayapi.SetOf(ref); of {
+			if is, counts := b.setServers.Get(set.String()); counts {
+				servers = is.servers
 			}
+		} else if g := s.gateways[key]; g != nil {
+			servers = g.Servers
+		}
+		if i := slices.IndexFunc(servers, func(x GatewayServer) bool { return x.Ref == ref }); i >= 0 {
+			return servers[i : i+1]
 		}
 		return nil
 	}
@@ -158,6 +174,7 @@ func (b *batch) setGateway(c config.Change) {
 	if c.Object != nil {
 		g = fromGateway(c.Object, c.Object.Spec.(*networking.Gateway))
 	}
+	g.countDatagrams()
 	b.putGateway(c.Key, g)
 }
 

@@ -34,6 +34,9 @@ type keptListeners struct {
 }
 
 func (w world) Opened(gateway config.Key, read func() *gatewayapi.Opened) *gatewayapi.Opened {
+	if g := w.gateways[gateway]; g != nil { // whose servers are made of them
+		return g.listeners
+	}
 	if w.kept == nil {
 		return read()
 	}
@@ -208,32 +211,12 @@ func (b *batch) relabel() {
 // settleGatewayAPI makes Gateways again, and then the routes that are for them.
 func (b *batch) settleGatewayAPI() {
 	b.remakeSessions()
-	if len(b.remade) == 0 {
+	if len(b.remade)+len(b.reset) == 0 {
 		return
 	}
 	w := world{b.gatewayAPI.Get, b.hosts.Get, &keptListeners{}, b.next}
 	b.remakeParents()
-	gateways := map[config.Key]*Gateway{}
-	for key := range b.remade {
-		if key.Kind == config.KindKubeGateway {
-			gateways[key] = b.fromKubeGateway(w, key)
-		}
-	}
-	for key := range gateways {
-		maps.Copy(b.remade, b.index.gatewayAPI.parents[key])
-		for _, set := range b.next.sets[key] {
-			b.retold[set.Key] = true
-			maps.Copy(b.remade, b.index.gatewayAPI.parents[set.Key])
-		}
-	}
-	if len(gateways) > 0 {
-		if b.next.gateways = maps.Clone(b.next.gateways); b.next.gateways == nil {
-			b.next.gateways = map[config.Key]*Gateway{}
-		}
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(gateways), config.Key.Compare) {
-		b.putGateway(key, gateways[key])
-	}
+	b.remakeGateways(w)
 	for _, key := range slices.SortedFunc(maps.Keys(b.remade), config.Key.Compare) {
 		b.retold[key] = true
 		if key.Kind != config.KindKubeGateway {
@@ -255,8 +238,9 @@ func (b *batch) remakeSessions() {
 	}
 }
 
-// fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours.
-func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
+// fromKubeGateway is what gateways' pods open for a Gateway of the Gateway API; nil where it is not ours. What was made before of its ListenerSets counts on,
+// but for those that are to be read again.
+func (b *batch) fromKubeGateway(w world, key config.Key, was *Gateway) *Gateway {
 	o := b.objects.Get(key)
 	if o == nil {
 		return nil
@@ -265,9 +249,16 @@ func (b *batch) fromKubeGateway(w world, key config.Key) *Gateway {
 		return nil
 	}
 	g := &Gateway{Key: key, Revision: o.Revision, Created: o.Created, Selector: map[string]string{gatewayapi.GatewayLabel: key.Name}, Hash: o.Hash}
-	for _, l := range gatewayapi.Listeners(w, o) {
-		g.Servers = append(g.Servers, fromKubeListener(&l))
+	if was == nil {
+		g.listeners = gatewayapi.Open(w, o, nil, nil)
+	} else {
+		g.listeners = gatewayapi.Open(w, o, was.listeners, func(set config.Key) bool { return b.reread[set] })
 	}
+	for i := range g.listeners.Own {
+		g.Servers = append(g.Servers, fromKubeListener(&g.listeners.Own[i]))
+	}
+	g.makeSets(was)
+	g.countDatagrams()
 	if secret, problem, shows := gatewayapi.ClientCertificate(w, o); shows {
 		g.Shows = &BackendClientCertificate{CredentialRef{Namespace: secret.Namespace, Name: secret.Name}, problem.Message}
 	}
@@ -381,11 +372,10 @@ func (b *batch) countAttached(v *VirtualService) {
 		} else {
 			b.attached.Delete(ref)
 		}
-		if key, _, of := gatewayapi.ParseRef(ref); of {
-			b.retold[key] = true
-		}
 		if set, of := gatewayapi.SetOf(ref); of {
 			b.retold[set] = true
+		} else if key, _, of := gatewayapi.ParseRef(ref); of {
+			b.retold[key] = true
 		}
 	}
 }
@@ -406,7 +396,7 @@ func (b *batch) tellGatewayAPI() {
 func (b *batch) retellDatagrams() {
 	everywhere := b.datagramsTurned || b.authorized[b.next.Mesh.RootNamespace]
 	for key, g := range b.next.gateways {
-		if g.datagramPorts() == 0 || !everywhere && !b.authorized[key.Namespace] {
+		if g.datagrams == 0 || !everywhere && !b.authorized[key.Namespace] {
 			continue
 		}
 		b.retold[key] = true

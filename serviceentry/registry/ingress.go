@@ -89,7 +89,7 @@ func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref, 
 			}
 		}
 		if s.mayOpen(g, ns) && selects(g.Selector, labels) {
-			selected, datagrams = true, datagrams+g.datagramPorts()
+			selected, datagrams = true, datagrams+g.datagrams
 		}
 	}
 	i := Ingress{Namespace: ns, Labels: selectorText(asked), Service: service}
@@ -103,14 +103,17 @@ func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref, 
 	return i, selected
 }
 
-// datagramPorts is how many ports for UDP a Gateway opens.
-func (g *Gateway) datagramPorts() (n int) {
-	for i := range g.Servers {
-		if g.Servers[i].Serves == ServesDatagrams {
-			n++
+// countDatagrams counts the ports for UDP that a Gateway opens.
+func (g *Gateway) countDatagrams() {
+	if g == nil {
+		return
+	}
+	g.datagrams = 0
+	for server := range g.all() {
+		if server.Serves == ServesDatagrams {
+			g.datagrams++
 		}
 	}
-	return n
 }
 
 // defaultSessions is how many sessions of UDP a pod may have whose agent says nothing: what the fewest files that are common allow.
@@ -211,6 +214,8 @@ type IngressPorts struct {
 	Servers []*IngressServer // in order of their Gateways' age
 	of      map[string][]*IngressServer
 	alone   map[string][]*IngressServer // those that are Alone, by their host
+	// Shared are those that share a filter chain, which finds certificates by the names that clients say.
+	Shared []*IngressServer
 	// Apart are those that end TLS and read requests, one for each table that says what happens to these.
 	Apart []*IngressServer
 }
@@ -233,6 +238,8 @@ type IngressServer struct {
 	Closed []string
 	// OnDemand says that its certificate is found on demand, by the name that a client says, and that it shares a filter chain.
 	OnDemand bool
+
+	among *onDemand // the servers of its port with which it would
 }
 
 // Lets gives the names by which a VirtualService's host is asked for at the server: of it and each host that the server opens to the
@@ -310,26 +317,45 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 	}
 	slices.SortFunc(list, (*Gateway).before)
 	services := s.ingressServices(i)
-	o := &IngressPorts{of: map[string][]*IngressServer{}, alone: map[string][]*IngressServer{}}
-	ports := map[openedPort]*portTaken{}
+	n := 0
 	for _, g := range list {
-		for n := range g.Servers {
-			server := &IngressServer{GatewayServer: &g.Servers[n], Gateway: g, Index: n, Listen: listensAt(services, g.Servers[n].Port, g.Servers[n].Serves == ServesDatagrams)}
-			o.Servers = append(o.Servers, server)
-			server.take(ports)
-			name := cmp.Or(server.Ref, g.Key.Namespace+"/"+g.Key.Name)
-			o.of[name] = append(o.of[name], server)
-			if server.Alone && server.Serves != NotServed {
-				host := server.GatewayServer.Hosts[0].Host
-				o.alone[host] = append(o.alone[host], server)
-			}
+		n += g.count()
+	}
+	o := &IngressPorts{Servers: make([]*IngressServer, 0, n), of: make(map[string][]*IngressServer, n), alone: map[string][]*IngressServer{}}
+	ports, made := map[openedPort]*portTaken{}, make([]IngressServer, 0, n)
+	for _, g := range list {
+		for server, n := range g.all() {
+			made = append(made, IngressServer{GatewayServer: server, Gateway: g, Index: n, Listen: listensAt(services, server.Port, server.Serves == ServesDatagrams)})
+			o.Servers = append(o.Servers, &made[len(made)-1])
+			o.Servers[len(o.Servers)-1].take(ports)
 		}
+	}
+	for at, server := range o.Servers {
+		name := server.Ref
+		if name == "" {
+			name = server.Gateway.Key.Namespace + "/" + server.Gateway.Key.Name
+		}
+		note(o.of, name, o.Servers[at:at+1:at+1])
 	}
 	if i.OnDemand {
 		o.chooseOnDemand()
 	}
+	o.closeTooMany()
+	for at, server := range o.Servers {
+		if server.Alone && server.Serves != NotServed {
+			note(o.alone, server.GatewayServer.Hosts[0].Host, o.Servers[at:at+1:at+1])
+		}
+	}
 	o.Apart = distinct(o.Servers)
 	return o
+}
+
+// note adds one server to those of a name. Most names have one.
+func note(of map[string][]*IngressServer, name string, one []*IngressServer) {
+	if is := of[name]; is != nil {
+		one = append(is, one...)
+	}
+	of[name] = one
 }
 
 // ingressServices are the gateway's Services, as far as there are any.
@@ -353,6 +379,8 @@ type portTaken struct {
 	kind  ServerKind
 	by    *Gateway
 	hosts map[string]*Gateway
+	// several says that those are of more than one namespace.
+	several bool
 }
 
 // take gives a server what older ones left of its port.
@@ -379,6 +407,14 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 		p.hosts["*"], o.Hosts = o.Gateway, o.GatewayServer.Hosts
 		return
 	}
+	p.several = p.several || p.by.Key.Namespace != o.Gateway.Key.Namespace
+	if len(o.GatewayServer.Hosts) == 1 && p.owner(o.GatewayServer.Hosts[0].Host, o) == nil { // as most are
+		o.Hosts = o.GatewayServer.Hosts
+		if f := o.Hosts[0]; p.hosts[f.Host] == nil {
+			p.hosts[f.Host] = o.Gateway
+		}
+		return
+	}
 	for _, f := range o.GatewayServer.Hosts {
 		if by := p.owner(f.Host, o); by != nil {
 			o.Closed = append(o.Closed, "hosts: "+f.Host+" is the older "+by.Key.String()+"'s")
@@ -400,6 +436,9 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 func (p *portTaken) owner(host string, o *IngressServer) *Gateway {
 	if by := p.hosts[host]; by != nil && (by.Key.Namespace != o.Gateway.Key.Namespace || p.kind == PassesTLS) {
 		return by
+	}
+	if !p.several {
+		return nil
 	}
 	for tail := widerRule(tailOf(host)); tail != "" && tail != "*"; tail = widerRule(tail) {
 		if by := p.hosts["*"+tail]; by != nil && by.Key.Namespace != o.Gateway.Key.Namespace {

@@ -67,7 +67,7 @@ func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 	}
 	if v.forGateways() {
 		maps.Copy(b.retold, b.index.gatewayAPI.targets[host])
-		b.beside[host] = true // nothing of its own differs
+		b.led[host] = true
 	}
 	if v.At(route.Mesh) {
 		b.changed.Gateways = true // it may lead to an egress gateway
@@ -77,7 +77,7 @@ func (b *batch) putLeading(host string, v *VirtualService, there bool) {
 // passes says whether any Gateway passes mutual TLS on.
 func (s *Snapshot) passes() bool {
 	for _, g := range s.gateways {
-		if slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.Serves == PassesMesh }) {
+		if g.Key.Kind == config.KindGateway && slices.ContainsFunc(g.Servers, func(s GatewayServer) bool { return s.Serves == PassesMesh }) {
 			return true
 		}
 	}
@@ -96,15 +96,24 @@ func (b *batch) touchServed(g *Gateway) {
 	if g == nil {
 		return
 	}
-	b.askedAgain[g.Key] = true
-	for _, s := range g.Servers {
+	b.touchServers(g.Key, g.Servers, g.refs())
+	for _, set := range g.Sets {
+		b.touchServers(set.key(), set.servers, refsOf(set.servers))
+	}
+}
+
+// touchServers is that of some servers, which are written in one object.
+func (b *batch) touchServers(by config.Key, servers []GatewayServer, refs []string) {
+	b.askedAgain[by] = true
+	for i := range servers {
+		s := &servers[i]
 		b.changed.Passing = b.changed.Passing || s.Serves == PassesMesh
 		b.nameCovered(CatchAllName(s.Port))
 		for _, f := range s.Hosts {
 			b.nameCovered(f.Host)
 		}
 	}
-	for _, ref := range g.refs() {
+	for _, ref := range refs {
 		for key := range b.index.virtual.boundTo[ref] {
 			b.askedAgain[key] = true
 		}
@@ -164,12 +173,10 @@ func (b *batch) putName(name string, key config.Key, there bool) {
 // meet; of a Gateway, the hosts whose requests it redirects.
 func (b *batch) namesOf(key config.Key) []string {
 	found := map[string]bool{}
-	if g := b.next.gateways[key]; g != nil {
-		for _, s := range g.Servers {
-			for _, f := range s.Hosts {
-				if s.Redirect || s.Alone {
-					found[f.Host] = true
-				}
+	for _, s := range b.serversIn(key) {
+		for _, f := range s.Hosts {
+			if s.Redirect || s.Alone {
+				found[f.Host] = true
 			}
 		}
 	}
@@ -178,7 +185,7 @@ func (b *batch) namesOf(key config.Key) []string {
 		return slices.Sorted(maps.Keys(found))
 	}
 	for _, at := range v.Gateways {
-		for _, s := range b.next.serversOf(at) {
+		for _, s := range b.serversOf(at) {
 			if s.Serves == PassesMesh {
 				continue
 			}

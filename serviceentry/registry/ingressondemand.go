@@ -1,81 +1,89 @@
 package registry
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 // MostChains is how many servers of a port that end TLS in the usual way have a filter chain each. Of more, all have one together, which finds the
 // certificate on demand, by the name that a client says: each costs its own then, and none the others'. Few keep their chains, since Envoy does not
 // resume sessions where certificates are found on demand.
-const MostChains = 32
+const MostChains = gatewayapi.MostChains
+
+// mostSetChains is how many listeners of ListenerSets have a filter chain each. A Gateway counts them, too (gatewayapi.Open); here are more where an agent
+// does not find certificates by name, or several Gateways open a port.
+const mostSetChains = 128
 
 // onDemand are servers of one port whose certificates may be found on demand. Those of Istio's Gateways share a table, and listeners of the Gateway
-// API, which are alone, do not lead to each other: it is one kind at a port, the more numerous.
+// API, which are alone, do not lead to each other: it is one kind at a port.
 type onDemand struct {
 	port    uint32
 	alone   bool
 	servers []*IngressServer
+	passed  int // where its servers passed MostChains, among all: at the oldest one's beyond
 }
 
-// chooseOnDemand marks the servers whose certificates are found on demand: at one port, since what Envoy asks by is the name alone.
+// chooseOnDemand marks the servers whose certificates are found on demand: at one port, since what Envoy asks by is the name alone. It is that which has
+// had too many for the longest, so that nobody takes it away from others by what they add at another.
 func (o *IngressPorts) chooseOnDemand() {
 	var all []*onDemand
-	for _, s := range o.Servers {
+	for at, s := range o.Servers {
 		if !s.findable() {
 			continue
 		}
-		var of *onDemand
-		for _, x := range all {
-			if x.port == s.Listen && x.alone == s.Alone {
-				of = x
-			}
+		i := slices.IndexFunc(all, func(x *onDemand) bool { return x.port == s.Listen && x.alone == s.Alone })
+		if i < 0 {
+			i, all = len(all), append(all, &onDemand{port: s.Listen, alone: s.Alone, passed: len(o.Servers)})
 		}
-		if of == nil {
-			of = &onDemand{port: s.Listen, alone: s.Alone}
-			all = append(all, of)
+		x := all[i]
+		if x.servers, s.among = append(x.servers, s), x; len(x.servers) == MostChains+1 {
+			x.passed = at
 		}
-		of.servers = append(of.servers, s)
 	}
 	var best *onDemand
 	for _, x := range all {
-		x.servers = o.uncovered(x)
-		if len(x.servers) > MostChains && (best == nil || len(x.servers) > len(best.servers) || len(x.servers) == len(best.servers) && x.port < best.port) {
+		if o.leaveOutCovered(x); len(x.servers) > MostChains && (best == nil || x.passed < best.passed) {
 			best = x
 		}
 	}
-	if best != nil {
-		for _, s := range best.servers {
-			s.OnDemand = true
-		}
+	if best == nil {
+		return
+	}
+	o.Shared = best.servers
+	for _, s := range o.Shared {
+		s.OnDemand = true
 	}
 }
 
-// findable says whether a server's certificate can be found on demand: it has one, and asks for nothing else. A pattern of the Gateway API's is not,
-// since what a narrower one has is to be told from it.
+// findable says whether a server's certificate can be found on demand: it has one, and asks for nothing else.
 func (o *IngressServer) findable() bool {
-	return o.Serves == ServesTLSRequests && o.TLS.Plain() && len(o.TLS.Credentials) <= 1 && !(o.Alone && strings.HasPrefix(o.GatewayServer.Hosts[0].Host, "*"))
+	return o.Serves == ServesTLSRequests && o.TLS.Plain() && len(o.TLS.Credentials) <= 1
 }
 
-// uncovered leaves out the servers with a host below a pattern of one that keeps its chain, whose chain would take what is for them; and then those below a pattern of these.
-func (o *IngressPorts) uncovered(x *onDemand) []*IngressServer {
-	left := x.servers
+// leaveOutCovered leaves out the servers with a host below a pattern of one that keeps its chain, whose chain would take what is for them; and then those below a pattern of these.
+func (o *IngressPorts) leaveOutCovered(x *onDemand) {
 	for {
-		in := map[*IngressServer]bool{}
-		for _, s := range left {
-			in[s] = true
+		tails := o.tails(func(s *IngressServer) bool {
+			return s.Listen == x.port && s.among != x && s.Serves.Family() == PassesTLS
+		})
+		if len(tails) == 0 {
+			return
 		}
-		tails := o.tails(func(s *IngressServer) bool { return s.Listen == x.port && s.Serves.Family() == PassesTLS && !in[s] })
-		var out []*IngressServer
-		for _, s := range left {
-			if !slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return isBelow(f.Host, tails) }) {
-				out = append(out, s)
+		var left []*IngressServer
+		for _, s := range x.servers {
+			if slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return isBelow(f.Host, tails) }) {
+				s.among = nil
+			} else {
+				left = append(left, s)
 			}
 		}
-		if len(out) == len(left) {
-			return left
+		if len(left) == len(x.servers) {
+			return
 		}
-		left = out
+		x.servers = left
 	}
 }
 
@@ -93,6 +101,24 @@ func (o *IngressPorts) tails(of func(*IngressServer) bool) map[string]bool {
 		}
 	}
 	return tails
+}
+
+// closeTooMany closes listeners of ListenerSets that would have a filter chain each beyond what is told apart by chains: with each, all of its port are
+// sent again, and all names have a row that says it is not theirs.
+func (o *IngressPorts) closeTooMany() {
+	n := 0
+	for _, s := range o.Servers {
+		if s.Serves.Family() != PassesTLS || s.OnDemand || s.Ref == "" {
+			continue
+		}
+		if _, of := gatewayapi.SetOf(s.Ref); !of {
+			continue
+		}
+		if n++; n > mostSetChains {
+			s.close(fmt.Sprintf("more than %d listeners of ListenerSets would have a filter chain each here", mostSetChains))
+			s.Hosts = nil
+		}
+	}
 }
 
 // isBelow says whether a pattern with one of the tails covers a host, and is not the host itself. "*" covers all.

@@ -82,7 +82,7 @@ func (b *batch) join(at ledService) *VirtualService {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, olderObject)
+	slices.SortFunc(list, gatewayapi.Older)
 	v := &VirtualService{Key: list[0].Key, Revision: list[0].Revision, Created: list[0].Created, Joined: true, Hosts: []string{at.service.Host()}, Gateways: []string{route.Mesh}}
 	if at.namespace == at.service.Namespace {
 		v.ExportTo.All = true

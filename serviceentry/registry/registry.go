@@ -60,7 +60,7 @@ func New(cfg *mesh.Config) *Registry {
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
 			frontedPods: ordered.NewKeyed[netip.Addr, *FrontedPod](netip.Addr.Compare),
-			gatewayAPI:  ordered.New[*config.Object](), attached: ordered.New[int](), secured: ordered.New[gatewayapi.Secured](),
+			gatewayAPI:  ordered.New[*config.Object](), attached: ordered.New[int](), setServers: ordered.New[*setServers](), secured: ordered.New[gatewayapi.Secured](),
 			endpoints: ordered.New[*EndpointSet](), patterns: ordered.New[[]*Service](), find: newLookups(), made: map[string]map[string]uint32{},
 		},
 	}
@@ -161,6 +161,7 @@ type batch struct {
 	repopulated map[string]bool
 	touched     map[string]bool // hosts whose registrations changed
 	beside      map[string]bool // hosts that share a name or an address with those
+	led         map[string]bool // hosts of which nothing differs but who leads ingress gateways there
 	patterns    *ordered.Edit[[]*Service]
 	find        lookupsEdit
 	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
@@ -189,8 +190,12 @@ type batch struct {
 
 	gatewayAPI *ordered.Edit[*config.Object]
 	attached   *ordered.Edit[int]
+	setServers *ordered.Edit[*setServers]
 	secured    *ordered.Edit[gatewayapi.Secured]
 	remade     map[config.Key]bool // Gateways and routes of the Gateway API that are to be made again
+	reset      map[config.Key]bool // Gateways whose ListenerSets may be others
+	reread     map[config.Key]bool // ListenerSets whose listeners are to be read again
+	setsCopied map[config.Key]bool // the Gateways whose lists of ListenerSets are next's own
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
@@ -202,6 +207,7 @@ type batch struct {
 	netsMoved     bool                                     // what the cluster's networks are made from
 	placesMoved   bool                                     // where Nodes are
 	secretsCopied bool                                     // next has a map of its own
+	credsCopied   bool                                     // next has a map of its own
 	specialCopied bool                                     // next has a map of its own
 	reasonsOf     map[string]map[string]int                // whose reasons next has maps of its own of
 	madeCopied    bool                                     // next has a map of its own
@@ -218,11 +224,11 @@ func (r *Registry) begin() *batch {
 		aliases: next.aliases.Edit(), aliasesOf: next.aliasesOf.Edit(),
 		patterns: next.patterns.Edit(), find: next.find.edit(), endpoints: next.endpoints.Edit(),
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
-		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*meshEntry{},
+		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, led: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*meshEntry{},
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
 }
 
@@ -344,13 +350,14 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	b.askElsewhere()
 	b.settleTables()
 	b.changed.Authorization = slices.Sorted(maps.Keys(b.authorized))
+	maps.Copy(b.touched, b.led)
 	b.changed.Hosts = slices.Sorted(maps.Keys(b.touched))
 	b.changed.Endpoints = slices.Sorted(maps.Keys(b.repopulated))
 	b.next.hosts, b.next.rules, b.next.virtual, b.next.kube, b.next.written = b.hosts.Done(), b.rules.Done(), b.virtual.Done(), kubeServices{b.kube.Done()}, b.written.Done()
 	b.next.arriving = b.arriving.Done()
 	b.next.aliases, b.next.aliasesOf = b.aliases.Done(), b.aliasesOf.Done()
 	b.next.patterns, b.next.endpoints = b.patterns.Done(), b.endpoints.Done()
-	b.next.gatewayAPI, b.next.attached, b.next.secured = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done()
+	b.next.gatewayAPI, b.next.attached, b.next.secured, b.next.setServers = b.gatewayAPI.Done(), b.attached.Done(), b.secured.Done(), b.setServers.Done()
 	b.next.names, b.next.leading = b.names.Done(), b.leading.Done()
 	b.next.find.madeUp, b.next.find.ranges, b.next.find.spoken = b.find.madeUp.Done(), b.find.ranges.Done(), b.find.spoken.Done()
 	b.settleFrontedPods()

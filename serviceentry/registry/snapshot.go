@@ -74,6 +74,7 @@ type Snapshot struct {
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]
 	sets       map[config.Key][]*config.Object // its ListenerSets, by their Gateways, in order of age
+	setServers ordered.Map[*setServers]        // what those that count open, by their keys as text
 	grants     map[string][]*gatewayv1.ReferenceGrantSpec
 	attached   ordered.Map[int]
 	secured    ordered.Map[gatewayapi.Secured] // what BackendTLSPolicies say, by the hosts of their Services
@@ -133,6 +134,8 @@ type Changed struct {
 	Pods []string
 	// Credentials says that a Secret changed: what proxies are given, if not the hosts themselves.
 	Credentials bool
+	// Secrets are those that changed, as they are named.
+	Secrets []CredentialRef
 }
 
 // Empty says that nothing changed.

@@ -185,12 +185,21 @@ func (b *batch) touchBound(g *Gateway) {
 	if g == nil {
 		return
 	}
-	for _, ref := range g.refs() {
+	b.touchBoundTo(g.refs())
+	for _, set := range g.Sets {
+		b.touchBoundTo(refsOf(set.servers))
+	}
+}
+
+// touchBoundTo marks those that are for some servers.
+func (b *batch) touchBoundTo(refs []string) {
+	for _, ref := range refs {
 		for key := range b.index.virtual.boundTo[ref] {
 			b.askedAgain[key] = true
 			v := b.index.virtual.made[key]
 			for host := range v.ends {
-				b.beside[host] = true // nothing of its own differs
+				b.led[host] = true
+				maps.Copy(b.retold, b.index.gatewayAPI.targets[host]) // which say by which Gateways
 			}
 			for _, host := range v.lookedUp() {
 				b.touchCovered(host)

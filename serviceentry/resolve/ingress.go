@@ -3,6 +3,7 @@ package resolve
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -46,12 +47,72 @@ type IngressServer struct {
 	Closed string
 	// OnDemand says that its certificate is found by the name that a client says (registry.IngressServer).
 	OnDemand bool
+	// Others says that its table answers for all names that are not its own (Ingress.TurnsAway).
+	Others bool
 }
 
 // Servers are those that the gateway opens, in order of their Gateways' age.
-func (a Ingress) Servers() (out []IngressServer) {
+func (a Ingress) Servers() []IngressServer {
+	return a.servers(func(*registry.IngressServer) bool { return true })
+}
+
+// Chains are the servers without those that share a filter chain, for which a server without hosts stands: what is said of each of them is in
+// Certificates.
+func (a Ingress) Chains() []IngressServer {
+	out := a.servers(func(o *registry.IngressServer) bool { return !o.OnDemand })
+	if shared := a.snap.Opened(a.Ingress).Shared; len(shared) > 0 {
+		o := shared[0]
+		out = append(out, IngressServer{Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), OnDemand: true})
+	}
+	return out
+}
+
+// TurnsAway says of a server's own table that what it does not know is for a connection of its own: names that are found by name are as many as there are.
+// None of them is below a pattern of such a server.
+func (a Ingress) TurnsAway(s *IngressServer) bool {
+	shared := a.snap.Opened(a.Ingress).Shared
+	return len(shared) > 0 && shared[0].Alone && shared[0].Listen == s.Listen && s.Serves == registry.ServesTLSRequests && s.Table != tableOf(shared[0])
+}
+
+// Tables are those of requests inside of TLS: what each says of a name follows from which others there are.
+func (a Ingress) Tables() (out []IngressTable) {
+	for _, o := range a.snap.Opened(a.Ingress).Apart {
+		out = append(out, tableOf(o))
+	}
+	return out
+}
+
+// Certificate is what is shown for a host of a server that shares a filter chain: the pair of a Secret. Where it is not there, the host is closed.
+type Certificate struct {
+	Ref    registry.CredentialRef // the zero value: none is asked for
+	Closed bool
+}
+
+// Certificates goes through those hosts.
+func (a Ingress) Certificates() iter.Seq2[string, Certificate] {
+	return func(yield func(string, Certificate) bool) {
+		for _, o := range a.snap.Opened(a.Ingress).Shared {
+			c := Certificate{Closed: true}
+			if len(o.TLS.Credentials) > 0 {
+				c.Ref = a.secretOf(o.TLS.Credentials[0])
+				_, why := a.given(c.Ref)
+				c.Closed = cmp.Or(o.Shut, why) != ""
+			}
+			for _, f := range o.Hosts {
+				if !yield(f.Host, c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Shared are the servers that Certificates is about: where they are the same, so is which hosts there are.
+func (a Ingress) Shared() *registry.IngressPorts { return a.snap.Opened(a.Ingress) }
+
+func (a Ingress) servers(which func(*registry.IngressServer) bool) (out []IngressServer) {
 	for _, o := range a.snap.Opened(a.Ingress).Servers {
-		if o.Serves == registry.NotServed {
+		if o.Serves == registry.NotServed || !which(o) {
 			continue
 		}
 		s := IngressServer{
@@ -66,6 +127,7 @@ func (a Ingress) Servers() (out []IngressServer) {
 		if s.TLS != nil {
 			s.Closed = cmp.Or(o.Shut, a.give(&s))
 		}
+		s.Others = a.TurnsAway(&s)
 		out = append(out, s)
 	}
 	return out
@@ -79,25 +141,44 @@ func fieldOf(o *registry.IngressServer) string {
 	return fmt.Sprintf("spec.servers[%d]", o.Index)
 }
 
+// secretOf is the Secret that a server names.
+func (a Ingress) secretOf(name string) registry.CredentialRef {
+	if ns, name, other := strings.Cut(name, "/"); other { // as a ReferenceGrant lets it
+		return registry.CredentialRef{Namespace: ns, Name: name}
+	}
+	return registry.CredentialRef{Namespace: a.Namespace, Name: name}
+}
+
+// given is the pair of a Secret, or why there is none.
+func (a Ingress) given(ref registry.CredentialRef) (registry.ServedCredential, string) {
+	given := registry.ServedCredential{Ref: ref, Pair: true}
+	switch a.secrets {
+	case registry.NoSecrets:
+		return given, "keys are given out over TLS only, and this gateway came without"
+	case registry.SecretsUnseen:
+		return given, ""
+	}
+	c, problem := a.snap.Credential(ref)
+	switch {
+	case c == nil:
+		return given, problem
+	case len(c.Key) == 0:
+		return given, fmt.Sprintf("Secret %s/%s holds no certificate with a key", ref.Namespace, ref.Name)
+	}
+	return given, ""
+}
+
 // give finds what a server needs of Secrets, which are the gateway's own namespace's, or says what is missing.
 func (a Ingress) give(s *IngressServer) string {
 	if a.secrets == registry.NoSecrets {
 		return "keys are given out over TLS only, and this gateway came without"
 	}
 	for _, name := range s.TLS.Credentials {
-		ref := registry.CredentialRef{Namespace: a.Namespace, Name: name}
-		if ns, name, other := strings.Cut(name, "/"); other { // as a ReferenceGrant lets it
-			ref.Namespace, ref.Name = ns, name
-		}
-		c, problem := a.snap.Credential(ref)
-		switch {
-		case a.secrets == registry.SecretsUnseen:
-		case c == nil:
+		given, problem := a.given(a.secretOf(name))
+		if problem != "" {
 			return problem
-		case len(c.Key) == 0:
-			return fmt.Sprintf("Secret %s/%s holds no certificate with a key", ref.Namespace, ref.Name)
 		}
-		s.Given = append(s.Given, registry.ServedCredential{Ref: ref, Pair: true})
+		s.Given = append(s.Given, given)
 	}
 	if s.TLS.Clients == registry.NoneAsked {
 		return ""

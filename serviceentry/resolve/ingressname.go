@@ -34,8 +34,9 @@ type IngressRow struct {
 	Elsewhere bool
 	// Alone says that the name is the listener's, whether a route is for it or not (registry.GatewayServer).
 	Alone bool
-	// Own says that only connections which were opened for the name lead to it: others share the table.
-	Own  bool
+	// Own is the listener's host, where only connections lead to the name that were opened for it, or for a name below it: others share the table. ""
+	// where all that come do.
+	Own  string
 	By   []*registry.VirtualService // in order of age
 	HTTP []route.HTTP
 	L4   []route.L4
@@ -68,8 +69,8 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 		}
 	}
 	n.order()
+	n.alone(opened)
 	for _, key := range redirected {
-		n.alone(opened, key)
 		for _, o := range opened.Of(key.Namespace + "/" + key.Name) {
 			if o.Redirect && slices.ContainsFunc(o.Hosts, func(f registry.HostFilter) bool { return f.Host == name }) {
 				n.row(o).Redirect = true
@@ -115,9 +116,11 @@ func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 			return &n.Rows[i]
 		}
 	}
-	n.Rows = append(n.Rows, IngressRow{
-		Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Own: o.Alone && o.OnDemand, Ends: map[string]IngressDestination{},
-	})
+	row := IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressDestination{}}
+	if o.Alone && o.OnDemand {
+		row.Own = o.GatewayServer.Hosts[0].Host
+	}
+	n.Rows = append(n.Rows, row)
 	return &n.Rows[len(n.Rows)-1]
 }
 
@@ -176,21 +179,21 @@ func narrowed(opened *registry.IngressPorts, o *registry.IngressServer, name str
 	if !strings.HasPrefix(own, "*") {
 		return false
 	}
-	return slices.ContainsFunc(opened.Servers, func(x *registry.IngressServer) bool {
-		if !x.Alone || x.Listen != o.Listen || x.Ref == o.Ref || x.Serves == registry.NotServed {
+	for _, host := range widening(name) {
+		if host == own {
 			return false
 		}
-		host := x.GatewayServer.Hosts[0].Host
-		return registry.Covers(host, name) && host != own && registry.Covers(own, host)
-	})
+		if slices.ContainsFunc(opened.Alone(host), func(x *registry.IngressServer) bool { return x.Listen == o.Listen && registry.Covers(own, host) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // alone gives a listener's host a row, that no wider listener's routes are followed for it.
-func (n *IngressName) alone(opened *registry.IngressPorts, gateway config.Key) {
+func (n *IngressName) alone(opened *registry.IngressPorts) {
 	for _, o := range opened.Alone(n.Name) {
-		if o.Gateway.Key == gateway {
-			n.row(o).Alone = true
-		}
+		n.row(o).Alone = true
 	}
 }
 
@@ -217,7 +220,7 @@ func (n *IngressName) order() {
 func (n *IngressName) turnAway(opened *registry.IngressPorts) {
 	for i := range slices.Clone(n.Rows) {
 		own := n.Rows[i]
-		if own.Serves.Family() != registry.PassesTLS {
+		if own.Serves.Family() != registry.PassesTLS || own.Own != "" { // there are many such names, of which other tables say one thing (Ingress.TurnsAway)
 			continue
 		}
 		for _, o := range opened.Apart {
@@ -229,6 +232,11 @@ func (n *IngressName) turnAway(opened *registry.IngressPorts) {
 			}
 		}
 	}
+}
+
+// For says whether a connection that was opened for a name, "" for none, leads to the row.
+func (r *IngressRow) For(opened string) bool {
+	return r.Own == "" || r.Own == "*" || len(r.By) == 0 /* nothing is led there */ || registry.Covers(r.Own, opened)
 }
 
 // Routes are the row's, in order.

@@ -1,6 +1,9 @@
 package envoy
 
 import (
+	"strings"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -31,7 +34,21 @@ func NoteServerName() *listenerv3.Filter {
 	return SetFilterState(State(wire.StateOpenedFor, "%REQUESTED_SERVER_NAME%", NotShared))
 }
 
-// OpenedFor keeps a route to requests over connections that were opened for a host.
+// RefusedHandshakes logs the connections of a listener whose TLS was not agreed on, of which filters never hear.
+func RefusedHandshakes(place wire.Place) []*accesslogv3.AccessLog {
+	log := accessLogOf(place, false, map[string]string{wire.TagHandshake: "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%"}, true)
+	for _, l := range log {
+		l.Filter = expression("connection.transport_failure_reason != ''")
+	}
+	return log
+}
+
+// OpenedFor keeps a route to requests over connections that were opened for a host; of a pattern, for a name below it.
 func OpenedFor(host string, r *routev3.Route) {
-	r.Match.FilterState = append(r.Match.FilterState, &matcherv3.FilterStateMatcher{Key: wire.StateOpenedFor, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: Exact(host)}})
+	name := Exact(host)
+	if tail, pattern := strings.CutPrefix(host, "*"); pattern {
+		name = &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: tail}}
+	}
+	name.IgnoreCase = true // as clients say names
+	r.Match.FilterState = append(r.Match.FilterState, &matcherv3.FilterStateMatcher{Key: wire.StateOpenedFor, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: name}})
 }

@@ -77,7 +77,7 @@ func (d *decoder) proxy(identity string, views ...*translate.View) *interpret.Pr
 
 func (d *decoder) decoded(v *translate.View) (all []interpret.Resource) {
 	for _, kind := range resource.Types() {
-		if kind == resource.Name || kind == resource.Secret {
+		if kind == resource.Name || kind == resource.Secret || kind == resource.ServerName {
 			continue
 		}
 		v.Walk(kind, func(r *resource.Resource) bool {

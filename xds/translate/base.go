@@ -23,7 +23,7 @@ import (
 // gateways are in use, never on which hosts.
 type baseInputs interface{ Resources() []*resource.Resource }
 
-func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) baseInputs {
+func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, shown *certificates) baseInputs {
 	if c.Kind == Sidecar || c.Kind == Ambient {
 		in := sidecarInputs(s, c, u)
 		in.Hosts, in.Secrets = hosts, materials(s, u)
@@ -38,7 +38,7 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) ba
 	}
 	switch c.Kind {
 	case Ingress:
-		return ingressInputs(s, c, u, hosts)
+		return ingressInputs(s, c, u, hosts, shown)
 	case Waypoint:
 		return waypointInputs(s, c, u, hosts)
 	}

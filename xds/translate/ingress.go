@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,9 +56,9 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 }
 
 // ingressInputs is what an ingress gateway's base is made from.
-func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) ingress.Inputs {
+func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, shown *certificates) ingress.Inputs {
 	in := ingress.Inputs{
-		Servers: c.ingress(s).Servers(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts,
+		Servers: c.ingress(s).Chains(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts,
 		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
 	}
 	u = u.clone()
@@ -69,6 +70,7 @@ func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHost
 			u.secrets[*server.Roots]++
 		}
 	}
+	maps.DeleteFunc(u.secrets, func(g registry.ServedCredential, _ int) bool { return g.Pair && !g.Roots && shown.used[g.Ref] }) // which are there already
 	in.Secrets = materials(s, u)
 	return in
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/part"
 )
@@ -26,9 +27,11 @@ type View struct {
 	fresh     map[string]*resource.Resource // of it what has changed last, see mostFresh
 	uses      uses
 	base      []*resource.Resource
-	from      baseInputs   // of base
-	refused   []netip.Addr // of ingress gateways: what they do not connect to
-	levels    frontLevels  // of waypoints
+	from      baseInputs             // of base
+	refused   []netip.Addr           // of ingress gateways: what they do not connect to
+	shown     *certificates          // which certificates they find by names
+	tables    []resolve.IngressTable // and which tables say of others' names that they are not theirs
+	levels    frontLevels            // of waypoints
 }
 
 // uses counts, over all hosts of a view, what its base depends on.
@@ -159,6 +162,8 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 	e.setRefused(s)
 	e.setEach(s, t)
 	e.setLed(s, t)
+	e.setTables(s, t)
+	e.setCertificates(s, registry.Changed{})
 	e.setBase(s, t)
 	return e.done().forget()
 }
@@ -197,6 +202,8 @@ func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Change
 		e.setFronts(s, t)
 	}
 	e.setLed(s, t)
+	e.setTables(s, t)
+	e.setCertificates(s, changed)
 	e.setBase(s, t)
 	return e.commit()
 }
@@ -301,7 +308,7 @@ func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
 
 // setBase makes the base again, unless what it is made from is the same.
 func (e *edit) setBase(s *registry.Snapshot, t *Translator) {
-	from := baseFrom(s, e.next.Class, e.uses, e.inline())
+	from := baseFrom(s, e.next.Class, e.uses, e.inline(), e.next.shown)
 	if !e.next.Class.Inline && reflect.DeepEqual(from, e.next.from) {
 		return
 	}
@@ -325,7 +332,7 @@ func (e *edit) replace(old, now []*resource.Resource) {
 	}
 	for _, r := range old {
 		ref := resource.Ref{Type: r.Type, Name: r.Name}
-		if kept[ref] || e.given[ref] {
+		if kept[ref] || e.given[ref] || e.next.shown.has(r) {
 			continue
 		}
 		e.sets[r.Type].Delete(r.Name)

@@ -39,9 +39,11 @@ const (
 	TagRules     = "rules"  // what policies said of a connection, in the same place: what ParseRuled reads
 	// TagTunnel says at an exit that the connection is all of a tunnel: its address here, and, with a space between, what its TLS name has between port and
 	// host (TunnelName); nothing at a forward proxy. Where no exit is it is a Leaving's.
-	TagTunnel   = "tunnel"
-	TagPod      = "pod"      // at a node's proxy: NAMESPACE/NAME of the pod that it is of
-	TagRevision = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
+	TagTunnel = "tunnel"
+	TagPod    = "pod" // at a node's proxy: NAMESPACE/NAME of the pod that it is of
+	// TagHandshake is why the TLS of a connection was not agreed on, in Envoy's words, where its listener says so.
+	TagHandshake = "handshake"
+	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
 )
 
 // The roles of clusters.

@@ -50,6 +50,12 @@ func gatewayRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 401, Cluster: "outbound|80||web.shop.svc.cluster.local", Route: "default", DecidedBy: policy,
 				Reason: "denied by the authorizer that the route asks", Flags: []string{"UAEX"},
 			})},
+		"a connection for whose name an ingress gateway has no certificate": {wire.IngressTLS,
+			tcpLog(common("", "", wire.TagHandshake, "TLS_error:|268435589:SSL_routines:OPENSSL_internal:CONNECTION_REJECTED:TLS_error_end"), "nobody.test", ""),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "nobody.test", Port: 80, SNI: "nobody.test", Protocol: "tls",
+				Reason: "there is no certificate for the name that TLS asks for, or none that the client takes",
+			})},
 		"a request whose route's authorizer is away": {wire.IngressHTTP, httpLog(
 			flagged(common("outbound|80||web.shop.svc.cluster.local", "default", "role", "mesh", "policy", policyTag), byAuthorizer), get, "shop.test", "/", 403, wire.AuthorizerFailed),
 			want(record.Record{

@@ -42,6 +42,14 @@ func (r *entry) comesIn() bool {
 	}
 }
 
+// handshakeProblem says why TLS was not agreed on: Envoy rejects what it has no certificate for.
+func handshakeProblem(envoy string) string {
+	if strings.Contains(envoy, "CONNECTION_REJECTED") || strings.Contains(envoy, "CERT_CB_ERROR") {
+		return "there is no certificate for the name that TLS asks for, or none that the client takes"
+	}
+	return "TLS was not agreed on: " + envoy
+}
+
 // judgeIngress says what of a verdict is otherwise about what comes in: which object leads it on, and that nobody's name is no
 // registration that is missing.
 func (r *entry) judgeIngress(policy string) {
@@ -52,6 +60,7 @@ func (r *entry) judgeIngress(policy string) {
 		if by := record.ParseObject(policy); by != (record.Object{}) {
 			r.DecidedBy = by
 		}
+	case r.tags.handshake != "":
 	case r.Route == wire.MisdirectedRoute:
 		r.Reason = "the connection was opened for another name"
 	case r.DecidedBy == (record.Object{}) && r.Reason != "":

@@ -76,6 +76,8 @@ func (r *entry) judge(details string) {
 		r.DecidedBy = record.ParseObject(policy)
 	case slices.Contains(r.Flags, "OM"):
 		r.deny(r.pathDenied(), "the proxy takes nothing new: its memory is full, or there is no room for its audit records")
+	case r.tags.handshake != "":
+		r.deny(r.pathDenied(), handshakeProblem(r.tags.handshake))
 	case r.undecided(role):
 		r.deny(record.PathBlackhole, "it ended before it was decided where it goes")
 	case r.Route == wire.WrongProtocolRoute:

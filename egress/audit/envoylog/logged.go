@@ -55,7 +55,7 @@ func (s socket) String() string {
 }
 
 // tags are the custom tags. A value that Envoy does not know is "".
-type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, rules, pod, tunnel string }
+type tags struct{ config, role, policy, authority, peer, source, target, route, by, revision, rules, pod, tunnel, handshake string }
 
 func (t *tags) set(name, value string) {
 	if value == "-" {
@@ -86,6 +86,8 @@ func (t *tags) set(name, value string) {
 		t.rules = value
 	case wire.TagTunnel:
 		t.tunnel = value
+	case wire.TagHandshake:
+		t.handshake = value
 	case wire.TagPod:
 		t.pod = value
 	}

@@ -42,18 +42,17 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	var out gatewayv1.GatewayStatus
 	var bad []string
 	var open openListeners
-	for _, l := range gatewayapi.Listeners(w, o) {
-		j := judge(s, &l)
+	listeners := gatewayapi.Listeners(w, o)
+	for i := range listeners.Own {
+		l := &listeners.Own[i]
+		j := judge(s, l)
 		open.count(j)
-		if l.Set.Name != "" {
-			continue
-		}
 		if j.bad {
 			bad = append(bad, l.Name)
 		}
-		out.Listeners = append(out.Listeners, listener(s, &l, j))
+		out.Listeners = append(out.Listeners, listener(s, l, j))
 	}
-	out.AttachedListenerSets = attachedSets(s, w, key)
+	out.AttachedListenerSets = attachedSets(s, listeners, &open)
 	accepted := metav1.Condition{Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonAccepted)}
 	programmed := metav1.Condition{Type: string(gatewayv1.GatewayConditionProgrammed), Status: metav1.ConditionTrue, Reason: string(gatewayv1.GatewayReasonProgrammed)}
 	if len(bad) > 0 {
@@ -156,6 +155,14 @@ func (n *openListeners) count(j listenerProblems) {
 	default:
 		n.accepted++
 		n.open++
+	}
+}
+
+// add counts those of others, too.
+func (n *openListeners) add(of openListeners) {
+	n.accepted, n.open = n.accepted+of.accepted, n.open+of.open
+	if of.policed.Is() {
+		n.policed = of.policed
 	}
 }
 

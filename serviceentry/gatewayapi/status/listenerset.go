@@ -26,7 +26,7 @@ func ListenerSet(s *registry.Snapshot, key config.Key) (gatewayv1.ListenerSetSta
 	var bad []string
 	var open openListeners
 	if !problem.Is() {
-		for _, l := range gatewayapi.ListenersOf(w, g, key) {
+		for _, l := range gatewayapi.Listeners(w, g).Of(w, key) {
 			j := judge(s, &l)
 			if j.bad {
 				bad = append(bad, l.Name)
@@ -57,13 +57,21 @@ func entry(l gatewayv1.ListenerStatus, of *gatewayapi.Listener) gatewayv1.Listen
 	return gatewayv1.ListenerEntryStatus(l)
 }
 
-// attachedSets counts the ListenerSets of a Gateway that are accepted.
-func attachedSets(s *registry.Snapshot, w gatewayapi.World, gateway config.Key) *int32 {
+// attachedSets counts the ListenerSets of a Gateway that are accepted: those with a listener that is. Where something comes in is counted as far as
+// the Gateway asks for it: whether it does anywhere.
+func attachedSets(s *registry.Snapshot, listeners *gatewayapi.Opened, open *openListeners) *int32 {
 	n := int32(0)
-	for _, o := range w.Sets(gateway) {
-		if told, ours := ListenerSet(s, o.Key); ours && told.Conditions[0].Status == metav1.ConditionTrue {
+	for _, set := range listeners.Sets {
+		var of openListeners
+		for i := range set.List {
+			if of.count(judge(s, &set.List[i])); of.open > 0 || of.accepted > 0 && open.open > 0 {
+				break
+			}
+		}
+		if of.accepted > 0 {
 			n++
 		}
+		open.add(of)
 	}
 	return &n
 }

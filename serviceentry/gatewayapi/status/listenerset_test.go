@@ -78,8 +78,7 @@ func TestRouteOfListenerSet(t *testing.T) {
 	}
 }
 
-// TestManyListenerSets: whoever may write ListenerSets may write many, each with routes. One more costs what they all cost once, and not once for
-// each of them.
+// TestManyListenerSets: whoever may write ListenerSets may write many, each with routes. One more costs itself.
 func TestManyListenerSets(t *testing.T) {
 	cost := func(n int) float64 {
 		var text strings.Builder
@@ -99,13 +98,13 @@ func TestManyListenerSets(t *testing.T) {
 				status.ListenerSet(s, key)
 				status.Route(s, key)
 			}
-			if len(changed.GatewayAPI) < 2*n {
-				t.Errorf("with %d sets and routes %d objects are told of", n, len(changed.GatewayAPI))
+			if len(changed.GatewayAPI) > 2 { // the set, and the Gateway, which counts them
+				t.Errorf("with %d sets and routes %d objects are told of: %v", n, len(changed.GatewayAPI), changed.GatewayAPI)
 			}
 		})
 	}
-	if few, many := cost(10), cost(80); many > 16*few {
-		t.Errorf("with eight times as many sets and routes a change takes %.0f allocations, and not %.0f", many, few)
+	if few, many := cost(10), cost(500); many > 3*few {
+		t.Errorf("with fifty times as many sets and routes a change takes %.0f allocations, and not %.0f", many, few)
 	}
 }
 

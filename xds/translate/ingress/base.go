@@ -31,7 +31,7 @@ type Inputs struct {
 
 // Resources are everything of an ingress gateway that is not about single names, or hosts of the mesh.
 func (in Inputs) Resources() []*resource.Resource {
-	out := append(append(farend.SealSecrets(in.Secrets), in.serverNames()...), envoy.SealCluster(envoy.BlackHole()))
+	out := append(farend.SealSecrets(in.Secrets), envoy.SealCluster(envoy.BlackHole()))
 	ports := in.ports()
 	tables := map[resolve.IngressTable]bool{}
 	asked := false
@@ -47,6 +47,9 @@ func (in Inputs) Resources() []*resource.Resource {
 			if s.Serves.ReadsRequests() {
 				out = append(out, envoy.Seal(resource.Route, table, envoy.IngressTable(table, in.Hosts)))
 				out = append(out, envoy.PlaceholderRow(table, in.Hosts)...)
+				if s.Others {
+					out = append(out, others(table))
+				}
 				continue
 			}
 			asked = true
@@ -117,6 +120,7 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 			case !shared:
 				shared = true
 				l.FilterChains = append(l.FilterChains, onDemandChain(s, in.Mesh))
+				l.AccessLog = envoy.RefusedHandshakes(wire.IngressTLS) // what has no certificate ends before any filter
 			}
 		}
 		envoy.WithFirstByteTimeout(l)
@@ -187,22 +191,13 @@ func onDemandChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterCh
 	return envoy.WithHandshakeTimeout(c)
 }
 
-// serverNames say which secret is shown for each host of the servers that share a chain.
-func (in Inputs) serverNames() (out []*resource.Resource) {
-	for _, s := range in.Servers {
-		if !s.OnDemand {
-			continue
-		}
-		secret := ""
-		if s.Closed == "" {
-			secret = farend.PairName(s.Given[0].Ref)
-		}
-		for _, host := range s.Hosts {
-			name := ondemand.ServerName(host)
-			out = append(out, envoy.Seal(resource.ServerName, name, wrapperspb.String(secret)))
-		}
+// ServerName says which secret is shown for a host of the servers that share a chain.
+func ServerName(host string, c resolve.Certificate) *resource.Resource {
+	secret := ""
+	if !c.Closed {
+		secret = farend.PairName(c.Ref)
 	}
-	return out
+	return envoy.Seal(resource.ServerName, ondemand.ServerName(host), wrapperspb.String(secret))
 }
 
 func endTLS(s resolve.IngressServer, alpn ...string) *corev3.TransportSocket {

@@ -53,8 +53,8 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 	for i := range routes {
 		vh.Routes = append(vh.Routes, rows(r, &routes[i])...)
 	}
-	if r.Own && len(routes) > 0 {
-		vh.Routes = ofOwnConnections(n.Name, append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest())))
+	if r.Own != "" && len(routes) > 0 {
+		vh.Routes = ofOwnConnections(r.Own, append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest())))
 	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
@@ -89,12 +89,21 @@ func (n *Name) datagrams(r *resolve.IngressRow) []*resource.Resource {
 // misdirected is what a client reads that asks over a connection which it opened for another name (RFC 9110 section 15.5.20).
 const misdirected = "sallyport: %REQ(:AUTHORITY)% asks for a connection of its own\n"
 
-// ofOwnConnections keeps routes to connections that were opened for a name, and has others refused.
-func ofOwnConnections(name string, routes []*routev3.Route) []*routev3.Route {
+// ofOwnConnections keeps routes to connections that were opened for a listener's host, and has others refused.
+func ofOwnConnections(host string, routes []*routev3.Route) []*routev3.Route {
+	if host == "*" {
+		return routes
+	}
 	for _, r := range routes {
-		envoy.OpenedFor(name, r)
+		envoy.OpenedFor(host, r)
 	}
 	return append(routes, misdirect())
+}
+
+// others is the row of a table for all names that are not its own: they are for connections of their own.
+func others(table string) *resource.Resource {
+	vh := &routev3.VirtualHost{Name: wire.VhostName(table, "*"), Domains: []string{"*"}, Routes: []*routev3.Route{misdirect()}}
+	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
 
 func misdirect() *routev3.Route {

@@ -21,7 +21,7 @@ var whole = map[string]bool{
 var knownListeners = map[string]fields{
 	"envoy.config.listener.v3.Listener": set(
 		"name address additional_addresses bind_to_port filter_chains filter_chain_matcher default_filter_chain listener_filters continue_on_listener_filters_timeout use_original_dst internal_listener metadata",
-		"listener_filters_timeout per_connection_buffer_limit_bytes socket_options traffic_direction"),
+		"listener_filters_timeout per_connection_buffer_limit_bytes socket_options traffic_direction access_log"),
 	"envoy.config.listener.v3.AdditionalAddress":                          set("address", ""),
 	"envoy.config.listener.v3.Listener.InternalListenerConfig":            set("", ""),
 	"envoy.config.listener.v3.ListenerFilter":                             set("name typed_config filter_disabled", ""),
