@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
@@ -156,4 +158,59 @@ func TestNodesAndWaypointsEnforce(t *testing.T) {
 	l.enforcing("a host came behind it", other, "1", 1, 0)
 	w.ack(resource.Extension)
 	l.enforcing("the waypoint has it", other, "1", 1, 1)
+}
+
+// TestWhatEndsRequestsComesFirst: a rule that ends lets nobody through before there is what ends requests with it, and a policy's edit that changes nothing of that does not wait.
+func TestWhatEndsRequestsComesFirst(t *testing.T) {
+	l := newLab(t, everybody)
+	l.apply(egressPolicy("shop", "list", "one"))
+	sidecar := node("app", "shop")
+	sidecar.Metadata.Fields[serve.MetaAccount] = structpb.NewStringValue("app")
+	c := l.connect(sidecar)
+	ends := []string{envoy.FilterLeaving, envoy.FilterLeavingLasts}
+	c.ask(resource.Extension, append([]string{envoy.FilterRoot, envoy.FilterOwn, envoy.FilterLeavingTells}, ends...)...)
+	c.take(resource.Extension)
+
+	for _, step := range []struct {
+		what    string
+		expires *timestamppb.Timestamp
+		changes bool
+	}{
+		{"the first rule that ends", timestamppb.New(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)), true},
+		{"another end", timestamppb.New(time.Date(2099, 1, 2, 0, 0, 0, 0, time.UTC)), false},
+		{"no end", nil, true},
+	} {
+		policy := egressPolicy("shop", "list", step.what)
+		policy.Spec.(*v1alpha1.EgressPolicy).Rules = []*v1alpha1.Rule{{Hosts: []string{"a.test"}, Action: v1alpha1.Action_Allow, Name: "for now", Expires: step.expires}}
+		l.apply(policy)
+		if step.changes {
+			if a := c.next(resource.Extension); !slices.Equal(a.names(), ends) {
+				t.Errorf("%s: sent at first: %v", step.what, a.names())
+			}
+			c.quiet()
+			c.ack(resource.Extension)
+		}
+		if a := c.take(resource.Extension); !slices.Equal(a.names(), []string{envoy.FilterOwn}) {
+			t.Errorf("%s: sent then: %v", step.what, a.names())
+		}
+		l.enforcing(step.what+" is in force", policy, step.what, 1, 1)
+	}
+}
+
+// TestPoliciesDoNotWaitForWhatIsRefused: who refuses what ends requests has policies all the same.
+func TestPoliciesDoNotWaitForWhatIsRefused(t *testing.T) {
+	l := newLab(t, everybody)
+	sidecar := node("app", "shop")
+	sidecar.Metadata.Fields[serve.MetaAccount] = structpb.NewStringValue("app")
+	c := l.connect(sidecar)
+	c.ask(resource.Extension, envoy.FilterRoot, envoy.FilterOwn, envoy.FilterLeaving)
+	c.take(resource.Extension)
+	l.apply(egressPolicy("shop", "list", "one"))
+	if a := c.next(resource.Extension); !slices.Equal(a.names(), []string{envoy.FilterLeaving}) {
+		t.Fatalf("sent at first: %v", a.names())
+	}
+	c.refuse(resource.Extension, "no such thing")
+	if a := c.take(resource.Extension); !slices.Contains(a.names(), envoy.FilterOwn) {
+		t.Errorf("sent then: %v", a.names())
+	}
 }

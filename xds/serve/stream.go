@@ -311,7 +311,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			resp.versions[name] = had
 			continue
 		}
-		if waits || t == resource.Extension && known[name] != "" && known[name] != version && s.leadsTooFar(name, known) {
+		if waits || t == resource.Extension && known[name] != "" && known[name] != version && (s.leadsTooFar(name, known) || s.endsLater(name, known)) {
 			resp.versions[name] = known[name]
 			continue
 		}
@@ -335,6 +335,12 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 		slices.SortFunc(list, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
 		resp.payload = s.of(t).pack(slices.Compact(list)) // a row may be asked for by several of its domains
 	}
+}
+
+// endsLater says whether policies wait for what ends requests with their rules: a request that a new rule lets through has to be one that can be ended, in each of Envoy's threads,
+// which take one answer after the other.
+func (s *stream) endsLater(policies string, known map[string]string) bool {
+	return translate.IsPolicies(policies) && s.differs(known, translate.EndsRequests)
 }
 
 // subscribed are those of the names that a subscription has.

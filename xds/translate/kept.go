@@ -96,3 +96,21 @@ func IsPolicyLevel(extension, namespace, root string) bool {
 	}
 	return extension == envoy.FilterOwn || extension == envoy.FilterOwnLed || extension == ownName(namespace)
 }
+
+// IsPolicies says whether an extension is what EgressPolicies say, or leads to it.
+func IsPolicies(extension string) bool {
+	switch extension {
+	case envoy.FilterRoot, envoy.FilterRootLed, envoy.FilterOwn, envoy.FilterOwnLed:
+		return true
+	}
+	return false
+}
+
+// EndsRequests says whether an extension is one of what ends requests that leave where no exit is.
+func EndsRequests(extension string) bool {
+	switch extension {
+	case envoy.FilterLeaving, envoy.FilterLeavingLasts, envoy.FilterLeavingTells:
+		return true
+	}
+	return false
+}
