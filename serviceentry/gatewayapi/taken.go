@@ -25,11 +25,10 @@ const reasonTooMany = "TooManyListeners"
 
 // taken is what earlier listeners of a Gateway have.
 type taken struct {
-	ports map[takenPort]*portTaken
-	sets  int            // how many of ListenerSets there are
-	of    map[string]int // by namespace
-	// chains is how many of those have a filter chain of their own; found, how many will not where their port has more than MostChains.
-	chains, found int
+	ports  map[takenPort]*portTaken
+	sets   int            // how many of ListenerSets there are
+	of     map[string]int // by namespace
+	chains int            // how many of those have a filter chain of their own
 	// byName is the port whose listeners share a chain; 0: none has enough of them yet.
 	byName uint32
 }
