@@ -58,7 +58,7 @@ func (h *heardTalks) echo(c net.Conn) {
 func (h *heardTalks) over(t *testing.T, o *openEnds, gone []*talk, seen bool) {
 	t.Helper()
 	for _, k := range gone {
-		if err := world.Within(o.ctx, 10*time.Second, func() error {
+		if err := world.Within(o.ctx, time.Minute, func() error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			switch was := h.talks[k.what]; {

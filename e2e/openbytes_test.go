@@ -65,6 +65,24 @@ func (o *openBytes) set(t *testing.T) {
 	if err := o.scene.SetPolicy(o.ctx, "ALLOW_ANY"); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"one", "two", "three"} {
+		o.named(t, name+".open.test")
+	}
+}
+
+// named waits until a host is registered for the clients: before, connections to it are to an address that nobody registered, and another rule is about them.
+func (o *openBytes) named(t *testing.T, host string) {
+	t.Helper()
+	for who, c := range o.callers {
+		if err := world.Within(o.ctx, time.Minute, func() error {
+			if addr, err := c.resolve(o.ctx, host); err != nil || !netip.MustParsePrefix("240.240.0.0/16").Contains(addr) {
+				return fmt.Errorf("%s: %s is %s (%v)", who, host, addr, err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // registerStraight registers a host that leaves from the pod.
