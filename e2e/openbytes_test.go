@@ -76,7 +76,7 @@ func (o *openBytes) named(t *testing.T, host string) {
 	for who, c := range o.callers {
 		if err := world.Within(o.ctx, time.Minute, func() error {
 			if addr, err := c.resolve(o.ctx, host); err != nil || !netip.MustParsePrefix("240.240.0.0/16").Contains(addr) {
-				return fmt.Errorf("%s: %s is %s (%v)", who, host, addr, err)
+				return fmt.Errorf("%s: %s is %s (%w)", who, host, addr, err)
 			}
 			return nil
 		}); err != nil {
