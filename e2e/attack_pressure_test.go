@@ -141,21 +141,5 @@ func (a *attack) heads(t *testing.T) {
 		sending.Go(func() { writeHeads(c, "heads.test:8081", 10*headsOfEach) })
 	}
 	sending.Wait()
-	most, inARow, began := "", 0, time.Now()
-	if err := world.Within(t.Context(), time.Minute, func() error {
-		if stats, err := poor.Admin(t.Context(), "/stats?filter=fixed_heap.pressure"); err == nil {
-			most = max(most, fmt.Sprintf("%3s", strings.TrimSpace(string(stats[bytes.LastIndexByte(stats, ':')+1:]))))
-		}
-		if err := served(); err != nil {
-			inARow = 0
-			return fmt.Errorf("with %s%% of the heap: %w", most, err)
-		}
-		if inARow++; inARow < 50 {
-			return errors.New("go on")
-		}
-		return nil
-	}); err != nil {
-		t.Errorf("others are not served: %v", err)
-	}
-	t.Logf("the heap was full to %s%%; others were served 50 times in a row after %v", most, time.Since(began).Round(time.Second))
+	othersAreServed(t, poor, served)
 }

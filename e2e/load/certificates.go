@@ -16,8 +16,6 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
-
-	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // sharedGateway takes listeners of ListenerSets of all namespaces; one of its own it has to have.
@@ -39,7 +37,7 @@ spec:
 // is given no keys.
 func finding(i int) *core.Node {
 	n := ingress(i)
-	n.Metadata.Fields[ondemand.CertificatesMetadata] = structpb.NewStringValue("true")
+	n.Metadata.Fields[certificatesKey] = structpb.NewStringValue("true")
 	return n
 }
 

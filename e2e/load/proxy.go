@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sallyport/sallyport/xds/compress"
-	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // proxy is one client: an Envoy and its agent, as a control plane sees them.
@@ -97,7 +96,7 @@ func (f *fleet) connect(ctx context.Context, addr string, n *core.Node) (*proxy,
 		types = append(types, digestType)
 	}
 	if p.finds() {
-		types = append(types, ondemand.ServerNameType)
+		types = append(types, serverNameType)
 	}
 	for _, t := range types {
 		err = errors.Join(err, p.subscribe(t))
@@ -199,7 +198,7 @@ func (p *proxy) byName() bool { return p.node.GetMetadata().GetFields()[byNameKe
 
 // finds says whether it finds certificates by the names that clients say.
 func (p *proxy) finds() bool {
-	return p.node.GetMetadata().GetFields()[ondemand.CertificatesMetadata] != nil
+	return p.node.GetMetadata().GetFields()[certificatesKey] != nil
 }
 
 // exit says whether it is an egress gateway's pod.

@@ -22,6 +22,8 @@ const (
 	fetchKey        = "SALLYPORT_FETCH"
 	byNameKey       = "SALLYPORT_FETCH_BY_NAME"
 	namesWaitKey    = "SALLYPORT_NAMES_WAIT"
+	certificatesKey = "SALLYPORT_CERTIFICATES_ON_DEMAND"
+	serverNameType  = typePrefix + "sallyport.xds.v1.ServerName"
 	extensionType   = typePrefix + "envoy.config.core.v3.TypedExtensionConfig"
 	digestType      = typePrefix + "sallyport.xds.v1.RowDigest"
 	connManagerType = typePrefix + "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"

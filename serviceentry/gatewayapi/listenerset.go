@@ -86,7 +86,7 @@ func (l *Listener) covers(host string) bool {
 	return pattern && strings.HasSuffix(host, "."+tail)
 }
 
-// Older puts ListenerSets in order of precedence: the oldest first, then by namespace and name.
+// Older puts objects in order of precedence: the oldest first, then by namespace and name.
 func Older(x, y *config.Object) int {
 	return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key))
 }

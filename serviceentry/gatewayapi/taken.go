@@ -13,9 +13,9 @@ const (
 	mostOfSets = 16384
 	// alwaysOfNamespace is how many of each namespace count whatever others have.
 	alwaysOfNamespace = 64
-	// mostChains is how many have a filter chain each, which all are sent again where one changes, and a table that says of each name of the others'
+	// MostSetChains is how many have a filter chain each, which all are sent again where one changes, and a table that says of each name of the others'
 	// that it is not there.
-	mostChains = 128
+	MostSetChains = 128
 )
 
 // MostChains is how many listeners of a port that end TLS in the usual way have a filter chain each (docs/adr/0120-certificates-by-name.md).
@@ -107,9 +107,9 @@ func (t *taken) room(l *Listener) Problem {
 	if t.sets > mostOfSets && t.of[l.Set.Namespace] > alwaysOfNamespace {
 		return Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners, which are all that count beside %d of each namespace", mostOfSets, alwaysOfNamespace)}
 	}
-	if n := t.costs(l); n > 0 && t.chains+n > mostChains {
+	if n := t.costs(l); n > 0 && t.chains+n > MostSetChains {
 		return Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners with a filter chain each, which are all that count: those do not that are of protocol HTTPS with one certificate, ask clients for none, "+
-			"are of the one port that has most of them, and have no host below the hostname of one that has a chain", mostChains)}
+			"are of the one port that has most of them, and have no host below the hostname of one that has a chain", MostSetChains)}
 	}
 	return Problem{}
 }

@@ -13,10 +13,6 @@ import (
 // resume sessions where certificates are found on demand.
 const MostChains = gatewayapi.MostChains
 
-// mostSetChains is how many listeners of ListenerSets have a filter chain each. A Gateway counts them, too (gatewayapi.Open); here are more where an agent
-// does not find certificates by name, or several Gateways open a port.
-const mostSetChains = 128
-
 // onDemand are servers of one port whose certificates may be found on demand. Those of Istio's Gateways share a table, and listeners of the Gateway
 // API, which are alone, do not lead to each other: it is one kind at a port.
 type onDemand struct {
@@ -104,7 +100,8 @@ func (o *IngressPorts) tails(of func(*IngressServer) bool) map[string]bool {
 }
 
 // closeTooMany closes listeners of ListenerSets that would have a filter chain each beyond what is told apart by chains: with each, all of its port are
-// sent again, and all names have a row that says it is not theirs.
+// sent again, and all names have a row that says it is not theirs. A Gateway counts them, too (gatewayapi.Open); here are more where an agent does not
+// find certificates by name, or several Gateways open a port.
 func (o *IngressPorts) closeTooMany() {
 	n := 0
 	for _, s := range o.Servers {
@@ -114,8 +111,8 @@ func (o *IngressPorts) closeTooMany() {
 		if _, of := gatewayapi.SetOf(s.Ref); !of {
 			continue
 		}
-		if n++; n > mostSetChains {
-			s.close(fmt.Sprintf("more than %d listeners of ListenerSets would have a filter chain each here", mostSetChains))
+		if n++; n > gatewayapi.MostSetChains {
+			s.close(fmt.Sprintf("more than %d listeners of ListenerSets would have a filter chain each here", gatewayapi.MostSetChains))
 			s.Hosts = nil
 		}
 	}

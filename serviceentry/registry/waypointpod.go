@@ -29,19 +29,21 @@ type FrontedPod struct {
 
 // PodWaypoint gives the waypoint before a pod's own address; false where what is sent there goes straight, as to all pods whose waypoint is for Services alone.
 func (s *Snapshot) PodWaypoint(p *FrontedPod) (WaypointUse, bool) {
-	if gatewayapi.Leaves(s.World(), p.Waypoint.Namespace, p.Waypoint.Name, gatewayapi.ToWorkloads) {
+	if s.LeavesPods(p.Waypoint) {
 		return WaypointUse{}, false
 	}
-	return WaypointUse{p.Waypoint, s.missingWaypoint(p)}, true
+	return s.AskedWaypoint(p), true
 }
 
-// MayUseWaypoint says whether there is the waypoint that a pod asks for, which takes what is of the pod's namespace; whatever it is for.
-func (s *Snapshot) MayUseWaypoint(p *FrontedPod) bool { return s.missingWaypoint(p) == "" }
-
-// missingWaypoint is why a pod cannot have the waypoint that it asks for; "" where it can.
-func (s *Snapshot) missingWaypoint(p *FrontedPod) string {
+// AskedWaypoint is the waypoint that a pod asks for, whatever that is for.
+func (s *Snapshot) AskedWaypoint(p *FrontedPod) WaypointUse {
 	_, why := gatewayapi.Waypoint(s.World(), p.Waypoint.Namespace, p.Waypoint.Name, p.Pod.Namespace)
-	return why
+	return WaypointUse{p.Waypoint, why}
+}
+
+// LeavesPods says whether a waypoint is for other things than pods' own addresses.
+func (s *Snapshot) LeavesPods(waypoint Ref) bool {
+	return gatewayapi.Leaves(s.World(), waypoint.Namespace, waypoint.Name, gatewayapi.ToWorkloads)
 }
 
 // PodAt is the pod that asks for a waypoint and has an address.
@@ -81,7 +83,7 @@ func (s *Snapshot) podRequestedWaypoint(ns string, labels map[string]string) Ref
 // frontedByItself says whether a pod takes mutual TLS since a waypoint stands before its own address.
 func (s *Snapshot) frontedByItself(ns string, labels map[string]string) bool {
 	ref := s.podRequestedWaypoint(ns, labels)
-	return !ref.IsZero() && !gatewayapi.Leaves(s.World(), ref.Namespace, ref.Name, gatewayapi.ToWorkloads)
+	return !ref.IsZero() && !s.LeavesPods(ref)
 }
 
 // podClaims are the pods that say that an address is theirs, by what each says.
@@ -141,7 +143,7 @@ func (c *podClaims) owner(a netip.Addr) *config.Object {
 	if len(c.at[a]) == 0 {
 		return nil
 	}
-	return slices.MinFunc(c.at[a], func(x, y *config.Object) int { return cmp.Or(x.Created.Compare(y.Created), x.Key.Compare(y.Key)) })
+	return slices.MinFunc(c.at[a], gatewayapi.Older)
 }
 
 // addressesOf are the addresses of a pod that runs, or is about to.

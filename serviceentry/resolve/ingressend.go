@@ -222,12 +222,17 @@ func (a Ingress) Refused() []netip.Addr { return a.snap.RefusedAt(a.Ingress) }
 
 // Connectable leaves endpoints out that a gateway does not connect to, whoever writes them: its own pods, the mesh's other reserved addresses, and where no endpoint can be.
 func (t *IngressTarget) Connectable(list []registry.Endpoint) []registry.Endpoint {
+	return Connectable(list, t.Refused)
+}
+
+// Connectable leaves endpoints out that nobody connects to, whoever writes them: at addresses that are refused, which are in order, and where no endpoint can be.
+func Connectable(list []registry.Endpoint, refused []netip.Addr) []registry.Endpoint {
 	return slices.DeleteFunc(slices.Clone(list), func(e registry.Endpoint) bool {
 		addr, err := netip.ParseAddr(e.Address)
 		if err != nil {
 			return true
 		}
-		_, own := slices.BinarySearchFunc(t.Refused, inside.Plain(addr), netip.Addr.Compare)
-		return own || inside.NoEndpoint(addr)
+		_, is := slices.BinarySearchFunc(refused, inside.Plain(addr), netip.Addr.Compare)
+		return is || inside.NoEndpoint(addr)
 	})
 }

@@ -65,11 +65,10 @@ func (a Sidecar) FrontOf(gateway registry.Ref) WaypointHop {
 // AskedByPod is the pod with an address that asks for the waypoint, and may; and whether it stands before that address now, which is also for the waypoint, and others, to say.
 func (w WaypointProxy) AskedByPod(address netip.Addr) (pod config.Key, before, asked bool) {
 	p, there := w.snap.PodAt(address)
-	if !there || p.Waypoint != w.gateway || !w.snap.MayUseWaypoint(p) {
+	if !there || p.Waypoint != w.gateway || w.snap.AskedWaypoint(p).Missing != "" {
 		return config.Key{}, false, false
 	}
-	_, has := w.snap.PodWaypoint(p)
-	return p.Pod, has && takesMutual(w.snap, p) && !slices.Contains(w.Refused(), p.Address), true
+	return p.Pod, !w.snap.LeavesPods(w.gateway) && takesMutual(w.snap, p) && !slices.Contains(w.Refused(), p.Address), true
 }
 
 // frontedPodsOf are those of a headless Service's pods that have a waypoint before their own addresses, which is what clients of the Service connect to.

@@ -23,7 +23,7 @@ var ErrGone = errors.New("there is no such connection")
 // Find completes a connection by its addresses.
 func Find(local, remote netip.AddrPort) (Connection, error) {
 	asked := Connection{Local: local, Remote: remote, Cookie: anyCookie}
-	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(asked), asked)
+	messages, err := ask(asked)
 	if err != nil {
 		return Connection{}, err
 	}
@@ -43,7 +43,7 @@ func Find(local, remote netip.AddrPort) (Connection, error) {
 // Inode is the number of the file that processes hold a connection by (proc_pid_fd(5): "socket:[NUMBER]"); 0 where they have all closed it. Of a connection that has
 // ended the error is ErrGone.
 func Inode(c Connection) (uint32, error) {
-	messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, 0, familyOf(c), c)
+	messages, err := ask(c)
 	if err != nil {
 		return 0, err
 	}
@@ -61,9 +61,18 @@ func Inode(c Connection) (uint32, error) {
 }
 
 // Open gives each open connection.
-func Open(each func(Connection)) error {
+func Open(each func(Connection)) error { return dump(open, each) }
+
+// Listening gives each port that is listened to. The kernel looks through what listens alone, where /proc/net/tcp has it look through all that its connections, in all
+// namespaces, could be in: that is milliseconds, however few there are.
+func Listening(each func(port uint16)) error {
+	return dump(1<<listens, func(c Connection) { each(c.Local.Port()) })
+}
+
+// dump gives each socket that is in one of some states.
+func dump(states uint32, each func(Connection)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		messages, err := ask(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, Connection{})
+		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, states))
 		if err != nil {
 			return err
 		}
@@ -73,25 +82,6 @@ func Open(each func(Connection)) error {
 				return err
 			}
 			each(c)
-		}
-	}
-	return nil
-}
-
-// Listening gives each port that is listened to. The kernel looks through what listens alone, where /proc/net/tcp has it look through all that its connections, in all
-// namespaces, could be in: that is milliseconds, however few there are.
-func Listening(each func(port uint16)) error {
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, 1<<listens))
-		if err != nil {
-			return err
-		}
-		for _, m := range messages {
-			c, _, err := answer(m)
-			if err != nil {
-				return err
-			}
-			each(c.Local.Port())
 		}
 	}
 	return nil
@@ -132,9 +122,10 @@ func familyOf(c Connection) uint8 {
 	return unix.AF_INET6
 }
 
-func ask(what, flags int, family uint8, c Connection) ([][]byte, error) {
+func ask(c Connection) ([][]byte, error) {
+	family := familyOf(c)
 	c.Local, c.Remote = unmapped(c.Local), unmapped(c.Remote)
-	return askAbout(what, flags, request(family, c, open))
+	return askAbout(nl.SOCK_DIAG_BY_FAMILY, 0, request(family, c, open))
 }
 
 func askAbout(what, flags int, request []byte) ([][]byte, error) {

@@ -32,9 +32,7 @@ func (e *edit) setTables(s *registry.Snapshot, t *Translator) {
 	}
 	tables := e.next.Class.ingress(s).Tables()
 	if !e.new && !slices.Equal(tables, e.next.tables) {
-		for name := range s.Names() {
-			e.setHost(asked+name, t.host(s, e.next.Class, asked+name))
-		}
+		e.setNames(s, t)
 	}
 	e.next.tables = tables
 }
@@ -52,7 +50,10 @@ func (e *edit) setCertificates(s *registry.Snapshot, changed registry.Changed) {
 	case was.from == at.Shared() && !slices.ContainsFunc(changed.Secrets, was.asks):
 		return
 	}
-	now := &certificates{from: at.Shared()}
+	now, turned := &certificates{from: at.Shared()}, make(map[registry.CredentialRef]bool, len(changed.Secrets))
+	for _, ref := range changed.Secrets {
+		turned[ref] = true
+	}
 	if len(now.from.Shared) > 0 {
 		now.hosts, now.used = make(map[string]resolve.Certificate, len(now.from.Shared)), make(map[registry.CredentialRef]bool, len(now.from.Shared))
 		now.names = make(map[string]bool, len(now.from.Shared))
@@ -69,7 +70,7 @@ func (e *edit) setCertificates(s *registry.Snapshot, changed registry.Changed) {
 			continue
 		}
 		now.names[farend.PairName(shown.Ref)] = true
-		if !was.used[shown.Ref] || slices.Contains(changed.Secrets, shown.Ref) {
+		if !was.used[shown.Ref] || turned[shown.Ref] {
 			held, _ := s.Credential(shown.Ref)
 			for _, r := range farend.SealSecrets([]farend.Material{{Given: registry.ServedCredential{Ref: shown.Ref, Pair: true}, Credential: held}}) {
 				e.put(r)
@@ -78,12 +79,12 @@ func (e *edit) setCertificates(s *registry.Snapshot, changed registry.Changed) {
 	}
 	for host := range was.hosts {
 		if _, stays := now.hosts[host]; !stays {
-			e.takeOut(resource.ServerName, ondemand.ServerName(host))
+			e.takeOut(resource.Ref{Type: resource.ServerName, Name: ondemand.ServerName(host)})
 		}
 	}
 	for ref, shown := range was.used {
 		if shown && !now.used[ref] { // what the base has of it, it puts in itself
-			e.takeOut(resource.Secret, farend.PairName(ref))
+			e.takeOut(resource.Ref{Type: resource.Secret, Name: farend.PairName(ref)})
 		}
 	}
 	e.next.shown = now
@@ -93,19 +94,4 @@ func (e *edit) setCertificates(s *registry.Snapshot, changed registry.Changed) {
 func (c *certificates) asks(ref registry.CredentialRef) bool {
 	_, asked := c.used[ref]
 	return asked
-}
-
-// put puts a resource in, unless it is there as it is.
-func (e *edit) put(r *resource.Resource) {
-	if was, ok := e.sets[r.Type].Get(r.Name); ok && was.Version == r.Version {
-		return
-	}
-	e.sets[r.Type].Put(r.Name, r)
-	e.changes(resource.Ref{Type: r.Type, Name: r.Name})
-}
-
-// takeOut removes one.
-func (e *edit) takeOut(t resource.Type, name string) {
-	e.sets[t].Delete(name)
-	e.changes(resource.Ref{Type: t, Name: name})
 }

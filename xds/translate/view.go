@@ -300,9 +300,14 @@ func (e *edit) setEach(s *registry.Snapshot, t *Translator) {
 		}
 	}
 	if e.next.Class.Kind == Ingress {
-		for name := range s.Names() {
-			e.setHost(asked+name, t.host(s, e.next.Class, asked+name))
-		}
+		e.setNames(s, t)
+	}
+}
+
+// setNames sets the shares of all names that routes at gateways are for.
+func (e *edit) setNames(s *registry.Snapshot, t *Translator) {
+	for name := range s.Names() {
+		e.setHost(asked+name, t.host(s, e.next.Class, asked+name))
 	}
 }
 
@@ -321,23 +326,31 @@ func (e *edit) setBase(s *registry.Snapshot, t *Translator) {
 func (e *edit) replace(old, now []*resource.Resource) {
 	kept := make(map[resource.Ref]bool, len(now))
 	for _, r := range now {
-		ref := resource.Ref{Type: r.Type, Name: r.Name}
-		kept[ref] = true
-		was, ok := e.sets[r.Type].Get(r.Name)
-		if ok && was.Version == r.Version {
-			continue
-		}
-		e.sets[r.Type].Put(r.Name, r)
-		e.changes(ref)
+		kept[resource.Ref{Type: r.Type, Name: r.Name}] = true
+		e.put(r)
 	}
 	for _, r := range old {
 		ref := resource.Ref{Type: r.Type, Name: r.Name}
 		if kept[ref] || e.given[ref] || e.next.shown.has(r) {
 			continue
 		}
-		e.sets[r.Type].Delete(r.Name)
-		e.changes(ref)
+		e.takeOut(ref)
 	}
+}
+
+// put puts a resource in, unless it is there as it is.
+func (e *edit) put(r *resource.Resource) {
+	if was, ok := e.sets[r.Type].Get(r.Name); ok && was.Version == r.Version {
+		return
+	}
+	e.sets[r.Type].Put(r.Name, r)
+	e.changes(resource.Ref{Type: r.Type, Name: r.Name})
+}
+
+// takeOut removes one.
+func (e *edit) takeOut(ref resource.Ref) {
+	e.sets[ref.Type].Delete(ref.Name)
+	e.changes(ref)
 }
 
 func (e *edit) changes(ref resource.Ref) {

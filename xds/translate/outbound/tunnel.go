@@ -51,9 +51,10 @@ func (t tunnel) filters() []*listenerv3.Filter {
 	}
 	out := envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}
 	if t.told {
-		out.Begins, out.Leaving, out.Tags[wire.TagTunnel] = true, true, t.begun().Tag()
+		tag := t.begun().Tag()
+		out.Begins, out.Leaving, out.Tags[wire.TagTunnel] = true, true, tag
 		if t.tls { // a pattern's are told of behind
-			whereto = append(whereto, envoy.State(wire.StateTunnel, t.begun().Tag(), envoy.NotShared),
+			whereto = append(whereto, envoy.State(wire.StateTunnel, tag, envoy.NotShared),
 				envoy.ComputedState(wire.StateTunnel, envoy.AnswerExpression(envoy.SayThere)+" + string(filter_state['"+wire.StateTunnel+"'])", envoy.SharedOnce))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -72,15 +71,7 @@ func (h *Host) front(port registry.Port) part.Front {
 
 // Endpoints are those of a Service, as a waypoint reaches them.
 func (h *Host) Endpoints(list []registry.Endpoint) []*resource.Resource {
-	list = slices.DeleteFunc(registry.WaypointEndpoints(list), func(e registry.Endpoint) bool {
-		addr, err := netip.ParseAddr(e.Address)
-		if err != nil {
-			return true
-		}
-		_, refused := slices.BinarySearchFunc(h.Refused, inside.Plain(addr), netip.Addr.Compare)
-		return refused || inside.NoEndpoint(addr)
-	})
-	return h.Host.Endpoints(list)
+	return h.Host.Endpoints(resolve.Connectable(registry.WaypointEndpoints(list), h.Refused))
 }
 
 // closed says whether nothing goes to a port of connections: its far end is closed, or a route leads its connections elsewhere, which is not kept here.
