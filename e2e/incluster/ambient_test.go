@@ -27,7 +27,7 @@ const pluginBinary = "sallyport-cni"
 // placeValues say where this cluster has its CNI plugins, and how little its node has.
 func placeValues() []string {
 	return []string{
-		"ambient.resources.requests.cpu=10m", "ambient.resources.requests.memory=32Mi", "ambient.drainSeconds=1",
+		"ambient.resources.requests.cpu=10m", "ambient.resources.requests.memory=32Mi", "ambient.drainSeconds=10",
 		"ambient.runDir=" + filepath.Join(cluster.Dir, "sallyport-node"), "ambient.cni.binDir=" + cluster.CNIBinDir, "ambient.cni.confDir=" + cluster.CNIConfDir,
 	}
 }
