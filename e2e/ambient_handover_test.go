@@ -210,16 +210,25 @@ type podLoad struct {
 	failed []error
 }
 
-// begin begins: out by the gateway and straight, in to another pod, and names. Each has three seconds, and no second try.
+// loads are what is tried.
+var loads = []string{"http by the gateway", "tls by the gateway", "http straight", "in to another pod", "in from outside of the mesh", "a name"}
+
+// begin begins: out by the gateway and straight, in to another pod and from outside of the mesh, and names. Each has three seconds, and no second try.
 func (h *handover) begin(t *testing.T) *podLoad {
 	ctx, cancel := context.WithCancel(h.ctx)
 	l := &podLoad{began: time.Now(), cancel: cancel, done: map[string]int{}}
 	t.Cleanup(func() { cancel(); l.work.Wait() })
+	beside := h.alpha.caller
+	beside.host = h.node.Host
 	for what, do := range map[string]func(context.Context) error{
 		"http by the gateway": func(ctx context.Context) error { return h.reach(ctx, "http", "mesh.ambient.test", ambientHTTP) },
 		"tls by the gateway":  func(ctx context.Context) error { return h.reach(ctx, "tls", "mesh.ambient.test", ambientTLS) },
 		"http straight":       func(ctx context.Context) error { return h.reach(ctx, "http", "straight.ambient.test", ambientHTTP) },
 		"in to another pod":   func(ctx context.Context) error { return h.reach(ctx, "http", betaAddr.String(), ambientHTTP) },
+		"in from outside of the mesh": func(ctx context.Context) error {
+			_, err := beside.try(ctx, "http", betaAddr.String(), ambientHTTP, "/")
+			return err
+		},
 		"a name": func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, tryWithin)
 			defer cancel()
@@ -271,7 +280,7 @@ func (l *podLoad) more(t *testing.T, n int) {
 	if err := world.Poll(ctx, 20*time.Millisecond, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, what := range []string{"http by the gateway", "tls by the gateway", "http straight", "in to another pod", "a name"} {
+		for _, what := range loads {
 			if l.done[what] < begun[what]+n && len(l.failed) <= 20 {
 				return fmt.Errorf("%s was done %d times", what, l.done[what]-begun[what])
 			}

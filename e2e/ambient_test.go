@@ -83,6 +83,7 @@ func TestAmbient(t *testing.T) {
 		{"a policy about one of them", a.policy},
 		{"what a namespace has for itself", a.ownTables},
 		{"what comes in", a.inbound},
+		{"ports that a client and the proxy pick", a.samePorts},
 		{"names asked over IPv6", a.namesOverIPv6},
 		{"only what is registered", a.registryOnly},
 		{"explained", a.explained},

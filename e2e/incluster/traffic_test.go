@@ -3,7 +3,6 @@ package incluster
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,20 +63,13 @@ func (tr *traffic) loop(ctx context.Context, client func(context.Context) error)
 }
 
 // end stops the traffic. Nothing of it may have failed.
-func (s *stage) end(tr *traffic) { s.Helper(); s.endBut(tr, 0) }
-
-// endBut stops the traffic, of which so many may have failed.
-func (s *stage) endBut(tr *traffic, known int) {
+func (s *stage) end(tr *traffic) {
 	s.Helper()
 	tr.stop()
 	tr.done.Wait()
 	s.Logf("%d requests, %d failed", tr.requests.Load(), len(tr.failures))
 	if tr.requests.Load() < 50 {
 		s.Errorf("only %d requests were made: that shows nothing", tr.requests.Load())
-	}
-	if len(tr.failures) <= known {
-		s.Log(strings.Join(tr.failures, "\n"))
-		return
 	}
 	for i, f := range tr.failures {
 		if i == 10 {

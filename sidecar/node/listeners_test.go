@@ -7,6 +7,9 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	httpsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/original_src/v3"
+	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -14,7 +17,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 func template(t *testing.T, name string) *discoveryv3.Resource {
@@ -80,6 +85,53 @@ func TestBothFamilies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestMarksApart: connections that take their clients' addresses are marked as the rules in the pod know them, whatever mark they came with.
+func TestMarksApart(t *testing.T) {
+	filter := &listenerv3.ListenerFilter{ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(t, &originalsrcv3.OriginalSrc{Mark: wire.ProxyMark})}}
+	tunnels := &hcmv3.HttpConnectionManager{HttpFilters: []*hcmv3.HttpFilter{{ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(t, &httpsrcv3.OriginalSrc{Mark: wire.ProxyMark})}}}}
+	for kind, template := range map[string]*listenerv3.Listener{
+		ambient.PodInbound: {ListenerFilters: []*listenerv3.ListenerFilter{filter}},
+		ambient.PodTunnel: {FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{
+			{ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(t, tunnels)}},
+		}}}},
+	} {
+		template.Name = kind
+		own, err := proto.Marshal(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, templates := range map[string]map[string][]byte{"all pods'": nil, "the pod's own": {kind: own}} {
+			m, err := podListener{templates: templates}.listener(template, "a/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var src originalsrcv3.OriginalSrc
+			var http hcmv3.HttpConnectionManager
+			var httpSrc httpsrcv3.OriginalSrc
+			for _, f := range m.ListenerFilters {
+				unpack(t, f.GetTypedConfig(), &src)
+			}
+			for _, c := range m.FilterChains {
+				unpack(t, c.Filters[0].GetTypedConfig(), &http)
+				unpack(t, http.HttpFilters[0].GetTypedConfig(), &httpSrc)
+			}
+			if got := src.Mark | httpSrc.Mark; got != redirect.AmbientAppMark {
+				t.Errorf("%s, %s template: marked %#x, want %#x", kind, what, got, redirect.AmbientAppMark)
+			}
+		}
+	}
+	if redirect.AmbientAppMark&0xfff != wire.ProxyMark { // else the rules of older releases, and those that let the proxy pass, do not know it
+		t.Errorf("%#x is none of %#x's", redirect.AmbientAppMark, wire.ProxyMark)
+	}
+}
+
+func unpack(t *testing.T, a *anypb.Any, m proto.Message) {
+	t.Helper()
+	if err := a.UnmarshalTo(m); err != nil {
+		t.Fatal(err)
 	}
 }
 

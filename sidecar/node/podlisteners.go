@@ -1,11 +1,14 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	httpsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/original_src/v3"
+	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
@@ -13,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
@@ -56,12 +60,14 @@ func (d podListener) listener(template *listenerv3.Listener, pod string) (*liste
 	for _, a := range m.AdditionalAddresses {
 		inNetwork(a.Address)
 	}
-	for _, c := range m.FilterChains {
-		if kind == ambient.PodOutbound {
-			break // nothing of it is about the pod but what its metadata say
-		}
-		if err := d.chain(c); err != nil {
+	if kind != ambient.PodOutbound { // nothing of that is about the pod but what its metadata say
+		if err := markApart(m.ListenerFilters); err != nil {
 			return nil, err
+		}
+		for _, c := range m.FilterChains {
+			if err := d.chain(c); err != nil {
+				return nil, err
+			}
 		}
 	}
 	own := &structpb.Struct{Fields: map[string]*structpb.Value{}}
@@ -130,13 +136,43 @@ func (d podListener) chain(c *listenerv3.FilterChain) error {
 		if !f.GetTypedConfig().MessageIs(&m) {
 			continue
 		}
+		var failed error
 		if err := edit(f.GetTypedConfig(), &m, func() {
 			for _, host := range m.GetRouteConfig().GetVirtualHosts() {
 				if host.Name == ambient.OwnAddresses {
 					host.Domains = d.domains()
 				}
 			}
-		}); err != nil {
+			failed = markTunnelsApart(m.HttpFilters)
+		}); err != nil || failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	return nil
+}
+
+// markApart has connections to the app that take their clients' addresses marked as the rules in the pod know them.
+func markApart(filters []*listenerv3.ListenerFilter) error {
+	for _, f := range filters {
+		var src originalsrcv3.OriginalSrc
+		if !f.GetTypedConfig().MessageIs(&src) {
+			continue
+		}
+		if err := edit(f.GetTypedConfig(), &src, func() { src.Mark = redirect.AmbientAppMark }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markTunnelsApart does so for what comes by tunnels.
+func markTunnelsApart(filters []*hcmv3.HttpFilter) error {
+	for _, f := range filters {
+		var src httpsrcv3.OriginalSrc
+		if !f.GetTypedConfig().MessageIs(&src) {
+			continue
+		}
+		if err := edit(f.GetTypedConfig(), &src, func() { src.Mark = redirect.AmbientAppMark }); err != nil {
 			return err
 		}
 	}

@@ -9,19 +9,26 @@ const (
 	AmbientTunnelPort   = 15008
 	AmbientDNSPort      = 15053
 
-	ambientMark      = "0x539/0xfff" // on what the node's proxy sends in the pod
-	ambientAnswer    = "0x111/0xfff" // on connections of the proxy to the app, and so on the app's answers
+	ambientMark      = "0x539/0xfff"   // on what the node's proxy sends in the pod
+	ambientApart     = "0x1539/0x1fff" // on what it sends to the app with its client's address: AmbientAppMark
+	ambientAnswer    = "0x111/0xfff"   // on connections of the proxy to the app, and so on the app's answers
 	ambientAnswerTo  = "0x111"
 	ambientMark111   = 0x111
 	ambientMarksMask = 0xfff
 	ambientTable     = 100
+	ambientZone      = 3 // of conntrack; a pod that had a sidecar's rules has used 1 and 2
 )
+
+// AmbientAppMark is what the node's proxy marks its connections to a pod's app with that have their clients' addresses: the mark of all that it sends, and a bit outside of
+// that one's mask. Who writes the rules says it to the proxy, so that no connection is older than the rule for it: that would move it to another zone, and end it. Proxies
+// of older releases mark these as they do all others.
+const AmbientAppMark = 0x1539
 
 // AmbientDivert is the route by which an app's answers to the proxy, which took its client's address, come back to the proxy.
 var AmbientDivert = Divert{Mark: ambientMark111, Mask: ambientMarksMask, Table: ambientTable}
 
 // BuildAmbient says what the kernel must hold in the network namespace of a pod that is served by the proxy of its node, which opens
-// its listeners inside of it and marks what it sends there. The rules are Istio's.
+// its listeners inside of it and marks what it sends there. The rules are Istio's, but for the table raw.
 func BuildAmbient(ipv6 bool) Plan {
 	var plan Plan
 	for _, f := range Families {
@@ -40,6 +47,12 @@ func ambientTables(f Family) []Table {
 	ours, lo := "-m mark ! --mark "+ambientMark, f.loopback()
 	notTo := func(port int) string { return fmt.Sprintf("-p tcp -m tcp ! --dport %d %s", port, ours) }
 	return []Table{
+		// The proxy connects to the app with its client's address and a port that the kernel picks here, while the client picks ports at its own end: both may pick the
+		// same one, to the same port of the pod. In one zone these two are one connection to the kernel, and packets of the one go where those of the other go.
+		// Answers are told apart already: the app's and the proxy's leave from different ports.
+		{Name: "raw", Jumps: jumps[1:], Chains: []Chain{
+			{chainOutput, []string{fmt.Sprintf("-m mark --mark %s -j CT --zone-orig %d", ambientApart, ambientZone)}},
+		}},
 		{Name: "mangle", Jumps: jumps, Chains: []Chain{
 			{chainPrerouting, []string{"-m mark --mark " + ambientMark + " -j CONNMARK --set-xmark " + ambientAnswerTo + "/0xfff"}},
 			{chainOutput, []string{"-m connmark --mark " + ambientAnswer + " -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff"}},

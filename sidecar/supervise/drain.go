@@ -14,6 +14,9 @@ import (
 // pollEvery is how often a draining Envoy is asked for its connections.
 const pollEvery = 200 * time.Millisecond
 
+// openStats are the statistics of what is open, and of listeners that do not listen any more.
+const openStats = "/stats?filter=downstream_(pre_)%3Fcx_active%24|%5Elistener_manager%5C.(listener_stopped|total_listeners_active)%24"
+
 // drain has Envoy ask for the end of connections, and waits, at most DrainTime, until those it has have ended. It goes on taking new ones
 // unless another process does.
 func (s *Supervisor) drain(c *child) {
@@ -36,9 +39,9 @@ func (s *Supervisor) drain(c *child) {
 			s.cfg.Log.Info("Envoy stops listening, since another one does", "err", err)
 		}
 		if time.Since(began) >= s.cfg.MinDrain {
-			stats, err := admin(ctx, client, http.MethodGet, s.cfg.Admin, "/stats?filter=downstream_cx_active%24")
+			stats, err := admin(ctx, client, http.MethodGet, s.cfg.Admin, openStats)
 			if err == nil {
-				if active = connections(stats); active == 0 {
+				if active = connections(stats); active == 0 && (listens || stopped(stats)) {
 					return
 				}
 			}
@@ -76,7 +79,16 @@ func sessions(stats string) int {
 	return sum(stats, func(name string) bool { return strings.HasSuffix(name, ".downstream_sess_active") })
 }
 
-// connections adds up the listeners' open connections, without those of the admin interface, of the page of
+// stopped says whether all listeners have stopped, as Envoy was told to: until then a worker that is busy goes on taking what is in its queue, and what it takes is
+// not counted yet.
+func stopped(stats string) bool {
+	of := func(name string) int {
+		return sum(stats, func(n string) bool { return n == "listener_manager."+name })
+	}
+	return of("listener_stopped") >= of("total_listeners_active")
+}
+
+// connections adds up the listeners' open connections, those too that have said nothing yet by which a listener could choose their filters (downstream_pre_cx_active), without those of the admin interface, of the page of
 // statistics and of the agent's questions, which are not anybody's traffic, and without those from one of its listeners to another (envoy_internal), which are kept for the next
 // of somebody's, and end with these where they carry any. The numbers of each worker are part of their listener's.
 func connections(stats string) int {

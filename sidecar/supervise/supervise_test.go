@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -265,7 +266,7 @@ func TestDrainWaitsForConnections(t *testing.T) {
 	left := 3
 	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Method + " " + r.URL.String()
-		if strings.HasPrefix(r.URL.Query().Get("filter"), "downstream_cx") {
+		if strings.Contains(r.URL.Query().Get("filter"), "cx_active") {
 			left--
 			fmt.Fprintf(w, "listener.in.downstream_cx_active: %d\nlistener.admin.downstream_cx_active: 1\n"+
 				"listener.in.worker_0.downstream_cx_active: 9\nlistener.prometheus_stats.downstream_cx_active: 1\nlistener.envoy_internal_decide-80.downstream_cx_active: 1\n"+
@@ -320,6 +321,40 @@ func TestDrainElsewhere(t *testing.T) {
 	}
 	if len(stops) != 1 || stops[0] != 3 || looks.Load() != 2 {
 		t.Errorf("told to stop listening at %v of what was asked, want the third alone", stops)
+	}
+}
+
+// TestDrainCountsWhatCameLast: a worker that is busy takes connections after Envoy was told to stop listening, and these have said nothing yet. They are waited for.
+func TestDrainCountsWhatCameLast(t *testing.T) {
+	looks := []string{
+		"listener.in.downstream_cx_active: 0\nlistener_manager.listener_stopped: 1\nlistener_manager.total_listeners_active: 2\n",
+		"listener.in.downstream_pre_cx_active: 1\nlistener_manager.listener_stopped: 2\nlistener_manager.total_listeners_active: 2\n",
+		"listener.in.downstream_cx_active: 1\nlistener_manager.listener_stopped: 2\nlistener_manager.total_listeners_active: 2\n",
+		"listener.in.downstream_cx_active: 0\nlistener_manager.listener_stopped: 2\nlistener_manager.total_listeners_active: 2\n",
+	}
+	var looked atomic.Int64
+	envoy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if filter := r.URL.Query().Get("filter"); strings.Contains(filter, "cx_active") {
+			keep := regexp.MustCompile(filter)
+			for line := range strings.Lines(looks[min(looked.Add(1), int64(len(looks)))-1]) {
+				if name, _, _ := strings.Cut(line, ":"); keep.MatchString(name) {
+					_, _ = fmt.Fprint(w, line)
+				}
+			}
+		}
+	}))
+	defer envoy.Close()
+	out := newOutput()
+	cfg := config("steady", out)
+	cfg.Admin, cfg.DrainTime = strings.TrimPrefix(envoy.URL, "http://"), time.Minute
+	cfg.Elsewhere = func() bool { return true }
+	_, stop := start(t, cfg)
+	out.number(t, "child")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if n := looked.Load(); n != int64(len(looks)) {
+		t.Errorf("Envoy was ended after %d looks at what is open, want %d", n, len(looks))
 	}
 }
 

@@ -65,7 +65,8 @@ var TagsOfPod = map[string]string{
 	wire.TagPeer: "%FILTER_STATE(" + wire.StateIdentity + ":PLAIN)%",
 }
 
-// OriginalSrc has what is connected to by a listener's connections see their clients' addresses.
+// OriginalSrc has what is connected to by a listener's connections see their clients' addresses. The mark is one that the rules of any release know; an agent whose
+// rules know more says its own (sidecar/node).
 func OriginalSrc() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: wire.ProxyMark})
 }
@@ -87,10 +88,12 @@ func ConnectFromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 	bind.LocalAddressSelector = &corev3.TypedExtensionConfig{
 		Name: "envoy.upstream.local_address_selector.filter_state_override", TypedConfig: ToAny(&selectorv3.Config{}),
 	}
-	bind.SocketOptions = append(bind.SocketOptions, &corev3.SocketOption{
-		Description: "SO_MARK", Level: solSocket, Name: soMark, State: corev3.SocketOption_STATE_PREBIND,
-		Value: &corev3.SocketOption_IntValue{IntValue: wire.ProxyMark},
-	})
+	if c.Name != wire.InboundPassthrough { // OriginalSrc marks those, and a cluster's own mark would count more
+		bind.SocketOptions = append(bind.SocketOptions, &corev3.SocketOption{
+			Description: "SO_MARK", Level: solSocket, Name: soMark, State: corev3.SocketOption_STATE_PREBIND,
+			Value: &corev3.SocketOption_IntValue{IntValue: wire.ProxyMark},
+		})
+	}
 	c.TransportSocket = asPod(c.TransportSocket)
 	return c
 }

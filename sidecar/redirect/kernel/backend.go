@@ -149,20 +149,10 @@ func (b *Backend) Save(ctx context.Context, f redirect.Family) (string, error) {
 		delete(b.looked, f)
 		return text, nil
 	}
-	if b.mode == legacy && noTables(f) {
+	if b.blank(f) {
 		return "", nil
 	}
 	return run(ctx, "", b.program(f, "-save"))
-}
-
-// noTables says whether x_tables have nothing in the network namespace of the calling thread: what iptables-legacy-save looks at, too.
-func noTables(f redirect.Family) bool {
-	file := "/proc/thread-self/net/ip_tables_names"
-	if f == redirect.IPv6 {
-		file = "/proc/thread-self/net/ip6_tables_names"
-	}
-	names, err := os.ReadFile(file)
-	return errors.Is(err, os.ErrNotExist) || err == nil && len(names) == 0
 }
 
 // Restore implements [redirect.Kernel].

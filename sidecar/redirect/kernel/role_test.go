@@ -26,7 +26,7 @@ const roleVariable = "SALLYPORT_REDIRECT_ROLE"
 
 // role is what the process is to do, as which user.
 type role struct {
-	Do       string   // serve, dial, hammer or init
+	Do       string   // serve, dial, hammer, init or ambient
 	UID, GID int      // 0 stays root
 	Args     []string // of init
 	Serve    []server
@@ -80,6 +80,8 @@ func (r role) play() error {
 		return r.hammer()
 	case "init":
 		return r.init()
+	case "ambient":
+		return r.ambient()
 	}
 	return fmt.Errorf("no role %q", r.Do)
 }
