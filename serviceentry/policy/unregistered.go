@@ -83,6 +83,9 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		own.Host = HostOfAddress(d.Host)
 	}
 	missing = a.Scope().Sees(ns, own, d.Port)
+	if !a.snap.Registered(d.Host) {
+		return a.byNobody(missing)
+	}
 	if svc := a.snap.Visible(d.Host, ns, nil); svc != nil {
 		if _, has := svc.Port(d.Port); has && !a.Scope().Sees(ns, svc, d.Port) {
 			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
@@ -107,6 +110,10 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		}
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
 	}
+	return a.byNobody(missing)
+}
+
+func (a asking) byNobody(missing bool) (string, bool) {
 	if !missing {
 		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.Scope().Key), false
 	}

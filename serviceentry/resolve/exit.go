@@ -116,14 +116,18 @@ func (e Exit) covering(own []Registration) (out [][]Registration) {
 	}
 	one := own[0].Service.Namespace
 	apart := slices.ContainsFunc(own, func(r Registration) bool { return r.Service.Namespace != one })
-	for _, list := range e.snap.Patterns(own[0].Service.Host) {
-		if list = e.attached(list); len(list) > 0 {
-			out = append(out, e.registrations(list))
-			apart = apart || slices.ContainsFunc(list, func(svc *registry.Service) bool { return svc.Namespace != one })
-		}
+	patterns := e.snap.Patterns(own[0].Service.Host)
+	for i := range patterns {
+		patterns[i] = e.attached(patterns[i])
+		apart = apart || slices.ContainsFunc(patterns[i], func(svc *registry.Service) bool { return svc.Namespace != one })
 	}
 	if !apart {
 		return nil
+	}
+	for _, list := range patterns {
+		if len(list) > 0 {
+			out = append(out, e.registrations(list))
+		}
 	}
 	return out
 }
