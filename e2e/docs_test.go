@@ -133,3 +133,60 @@ func declaredTests(t *testing.T, root string) map[string]bool {
 	}
 	return found
 }
+
+// What the table of places says of files: a file alone, below the folder named before or anywhere, and what is declared in one.
+var (
+	aFile = regexp.MustCompile(`^[a-z0-9_/]+\.(go|proto|tpl)$`)
+	inOne = regexp.MustCompile("((?:`[A-Za-z_.]+`(?:, | and )?)+) in `([\\w./-]+)`")
+)
+
+// TestArchitecturePointsAtWhatIsThere: the files that docs/architecture.md names by a part of their path are in the tree, and what it says is in
+// a file or a package is there.
+func TestArchitecturePointsAtWhatIsThere(t *testing.T) {
+	root, err := story.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := goFiles(t, root)
+	doc := read(t, filepath.Join(root, "docs", "architecture.md"))
+	for _, span := range codeSpans.FindAllStringSubmatch(doc, -1) {
+		if name := span[1]; aFile.MatchString(name) && !slices.ContainsFunc(tree, func(f string) bool { return strings.HasSuffix(f, "/"+name) }) {
+			t.Errorf("docs/architecture.md names %s, which no file of the tree ends with", name)
+		}
+	}
+	for _, said := range inOne.FindAllStringSubmatch(doc, -1) {
+		var text strings.Builder
+		for _, f := range tree {
+			if path := "/" + said[2]; strings.HasSuffix(f, path) || strings.HasSuffix(filepath.Dir(f), path) {
+				text.WriteString(read(t, filepath.Join(root, f)))
+			}
+		}
+		for _, name := range codeSpans.FindAllStringSubmatch(said[1], -1) {
+			last := name[1][strings.LastIndexByte(name[1], '.')+1:]
+			if !regexp.MustCompile(`\b` + regexp.QuoteMeta(last) + `\b`).MatchString(text.String()) {
+				t.Errorf("docs/architecture.md says that %s is in %s, and it is not", name[1], said[2])
+			}
+		}
+	}
+}
+
+// goFiles lists the sources and templates of the module, from "/" on.
+func goFiles(t *testing.T, root string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if slices.Contains([]string{".go", ".proto", ".tpl"}, filepath.Ext(path)) {
+			found = append(found, strings.TrimPrefix(path, root))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -2,16 +2,21 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	networking "istio.io/api/networking/v1alpha3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode/strict"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // port rejects what is no port number; 0 is none either.
@@ -129,5 +134,99 @@ func (r *report) positive(field string, d *durationpb.Duration) {
 		r.reject(field, d.AsDuration(), "is too short", "write at least 1ms")
 	case d.AsDuration()%time.Millisecond != 0:
 		r.reject(field, d.AsDuration(), "has parts of a millisecond", "write "+d.AsDuration().Truncate(time.Millisecond).String())
+	}
+}
+
+// The names of Istio's API are DNS labels (RFC 1123 section 2.1) in upper or lower case.
+var labelForm = regexp.MustCompile(`^[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?$`)
+
+func isLabel(s string) bool { return len(s) <= 63 && labelForm.MatchString(s) }
+
+// isObjectName says whether an object of the cluster may have a name (RFC 1123 section 2.1, as Kubernetes reads it).
+func isObjectName(s string) bool { return len(validation.IsDNS1123Subdomain(s)) == 0 }
+
+// namespace rejects what is no namespace's name.
+func (r *report) namespace(field, value string) {
+	if !isLabel(value) {
+		r.reject(field, value, "is no namespace", "write a namespace's name")
+	}
+}
+
+// hostPattern checks a name or a wildcard, also of the partial kind ("*-api.example.com"), which Istio's API takes and
+// nothing is matched by here. any is whether "*" may stand alone.
+func (r *report) hostPattern(field, value string, any bool) {
+	if host.Partial(value) {
+		r.warn(field, value, "a partial wildcard matches no host: \"*\" stands for the whole first label", "write it as in "+wholeLabel(value))
+		return
+	}
+	parse := host.Parse
+	if any {
+		parse = host.ParsePattern
+	}
+	if _, err := parse(value); err != nil {
+		r.hostError(field, value, err)
+	}
+}
+
+// wholeLabel is the wildcard that a partial one was probably meant to be.
+func wholeLabel(partial string) string {
+	rest := strings.TrimLeft(partial, "*-")
+	if strings.Count(rest, ".") > 1 {
+		_, rest, _ = strings.Cut(rest, ".")
+	}
+	return `"*.` + rest + `"`
+}
+
+// unixPath rejects what is no path of a socket: absolute, or of an abstract one.
+func (r *report) unixPath(field, value string) {
+	path := strings.TrimPrefix(value, unixPrefix)
+	if !strings.HasPrefix(path, "@") && (!strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/")) {
+		r.reject(field, value, "is no absolute path of a socket", "write unix:///PATH, or unix://@NAME for an abstract socket")
+	}
+}
+
+// annotationPrefix begins our annotations; GatewayAnnotation picks the egress gateway of a ServiceEntry or of a
+// whole Namespace: "NAMESPACE/SERVICE", or "direct" for none. MachinesAnnotation is a WorkloadGroup's, with the ranges that its machines' addresses are in,
+// where their connections do not show them.
+const (
+	annotationPrefix   = "egress.sallyport.io/"
+	GatewayAnnotation  = annotationPrefix + "gateway"
+	MachinesAnnotation = annotationPrefix + "machine-addresses"
+)
+
+func (r *report) annotations() {
+	for _, name := range slices.Sorted(maps.Keys(r.of.Annotations)) {
+		value, field := r.of.Annotations[name], strict.Join("metadata.annotations", name)
+		switch {
+		case name == GatewayAnnotation:
+			r.gatewayAnnotation(field, value)
+		case name == MachinesAnnotation && r.of.Kind == config.KindWorkloadGroup:
+			if _, err := MachineRanges(value); err != nil {
+				r.reject(field, value, err.Error(), "write addresses and ranges with commas between them, like 10.1.0.0/16,192.0.2.7")
+			}
+		case strings.HasPrefix(name, annotationPrefix):
+			fix := "remove it; the only one is " + GatewayAnnotation
+			if strict.Closest(name, []string{GatewayAnnotation}) != "" {
+				fix = fmt.Sprintf("did you mean %q?", GatewayAnnotation)
+			}
+			r.warn(field, value, "unknown annotation, it has no effect", fix)
+		}
+	}
+}
+
+func (r *report) gatewayAnnotation(field, value string) {
+	if _, err := mesh.ParseGateway(value); err != nil {
+		r.reject(field, value, "is no gateway", `write NAMESPACE/SERVICE as in "istio-system/istio-egressgateway", or "direct" for none`)
+		return
+	}
+	switch spec := r.of.Spec.(type) {
+	case *networking.ServiceEntry:
+		if spec.Location == networking.ServiceEntry_MESH_INTERNAL {
+			r.warn(field, value, "has no effect on a host that is inside the mesh", "set spec.location to MESH_EXTERNAL, or remove the annotation")
+		}
+	default:
+		if r.of.Kind != config.KindNamespace {
+			r.warn(field, value, fmt.Sprintf("has no effect on a %s", r.of.Kind), "put it on the ServiceEntry, or on its Namespace")
+		}
 	}
 }

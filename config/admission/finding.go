@@ -3,11 +3,14 @@ package admission
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 )
 
 // Severity says what a finding means for its object.
@@ -86,4 +89,117 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 		Message   string      `json:"message"`
 		Fix       string      `json:"fix,omitempty"`
 	}{f.Severity, f.Key.Kind, f.Key.Namespace, f.Key.Name, f.Origin, f.Field, f.Value, f.Message, f.Fix})
+}
+
+// report collects the findings about one object.
+type report struct {
+	of       config.Object
+	findings []Finding
+}
+
+func (r *report) add(s Severity, field, value, message, fix string) {
+	if len(value) > 120 {
+		value = strings.ToValidUTF8(value[:117], "") + "..."
+	}
+	r.findings = append(r.findings, Finding{
+		Severity: s, Key: r.of.Key, Origin: r.of.Origin, Field: field, Value: value, Message: message, Fix: fix,
+	})
+}
+
+// reject reports an error; value is printed as text, nil as nothing.
+func (r *report) reject(field string, value any, message, fix string) {
+	r.add(Error, field, text(value), message, fix)
+}
+
+// warn reports a warning.
+func (r *report) warn(field string, value any, message, fix string) {
+	r.add(Warning, field, text(value), message, fix)
+}
+
+// hostError reports what host's parsers return.
+func (r *report) hostError(field string, value string, err error) {
+	var e *host.Error
+	if errors.As(err, &e) {
+		r.reject(field, value, e.Problem, e.Fix)
+		return
+	}
+	r.reject(field, value, err.Error(), "write a host name")
+}
+
+// note reports what is to be known.
+func (r *report) note(field string, value any, message, fix string) {
+	r.add(Info, field, text(value), message, fix)
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// at builds a field's path: at("spec.ports", 0, "number") is "spec.ports[0].number".
+func at(parts ...any) string {
+	var b strings.Builder
+	for _, p := range parts {
+		switch p := p.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", p)
+		case string:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(p)
+		}
+	}
+	return b.String()
+}
+
+// ByOrigin groups findings by the place and the object that they are about: files in order of their names, in each
+// by line. The findings of a group keep their order.
+func ByOrigin(findings []Finding) [][]Finding {
+	all := slices.Clone(findings)
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		fileA, lineA := splitOrigin(a.Origin)
+		fileB, lineB := splitOrigin(b.Origin)
+		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB), a.Key.Compare(b.Key))
+	})
+	var groups [][]Finding
+	for i, f := range all {
+		if i == 0 || f.Origin != all[i-1].Origin || f.Key != all[i-1].Key {
+			groups = append(groups, nil)
+		}
+		last := len(groups) - 1
+		groups[last] = append(groups[last], f)
+	}
+	return groups
+}
+
+// splitOrigin splits "external.yaml:3". An origin without a line is before all lines.
+func splitOrigin(origin string) (file string, line int) {
+	i := strings.LastIndexByte(origin, ':')
+	if i < 0 {
+		return origin, 0
+	}
+	n, err := strconv.Atoi(origin[i+1:])
+	if err != nil {
+		return origin, 0
+	}
+	return origin[:i], n
+}
+
+// Where gives the place and the object of a finding: "external.yaml:3: ServiceEntry default/external".
+func (f Finding) Where() string {
+	switch {
+	case f.Key.Kind == "":
+		return f.Origin
+	case f.Origin == "":
+		return f.Key.String()
+	default:
+		return f.Origin + ": " + f.Key.String()
+	}
 }

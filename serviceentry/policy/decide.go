@@ -102,28 +102,28 @@ func Decide(s *registry.Snapshot, w Workload, d Destination) Verdict {
 	if v, fronted := a.toPodOf(host, port, d, shown); fronted {
 		return v
 	}
-	r := host.Match(port, shown, svc.Host)
+	r, taken := host.Match(port, shown, svc.Host)
 	switch {
-	case r == nil:
+	case !taken:
 		return a.unregistered(d, shown)
 	case r.Action == resolve.NotRegistered:
 		return a.follows(a.OutboundPolicy().ForAddress(), d, shown)
 	case r.Action == resolve.Answer || r.Action == resolve.Unrouted:
-		return answered(svc, port, r)
+		return answered(svc, port, &r)
 	case r.Action != resolve.Forward:
-		v := ended(svc, port, r, shown)
-		if v.Waypoint = a.waypointOf(r); host.Waypoint != nil {
+		v := ended(svc, port, &r, shown)
+		if v.Waypoint = a.waypointOf(&r); host.Waypoint != nil {
 			v.Waypoint = host.Waypoint.Gateway
 		}
 		return v
 	case host.Waypoint != nil:
-		return a.fronted(host, port, r, shown)
+		return a.fronted(host, port, &r, shown)
 	case len(r.To) > 0:
-		return a.led(svc, port, r, shown)
+		return a.led(svc, port, &r, shown)
 	case svc.Exit.IsZero():
-		return a.direct(svc, port, r, shown)
+		return a.direct(svc, port, &r, shown)
 	default:
-		return a.byGateway(svc, port, r, shown, a.Means(svc))
+		return a.byGateway(svc, port, &r, shown, a.Means(svc))
 	}
 }
 
@@ -221,9 +221,10 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 	if shown.Request.Authority = name; port.Number != 80 && shown.Kind == resolve.Requests { // as the sidecar sends it
 		shown.Request.Authority = net.JoinHostPort(name, strconv.FormatUint(uint64(port.Number), 10))
 	}
-	r = row.Match(shown, svc.Host)
+	onward, taken := row.Match(shown, svc.Host)
+	r = &onward
 	switch {
-	case r == nil:
+	case !taken:
 		v.Reason = "the egress gateway takes nothing like this for the port"
 	case len(r.To) > 0 && r.Audience != nil && !slices.Contains(r.Audience, a.workload.Namespace):
 		v.DecidedBy, v.Reason = Object{Key: r.By}, "led to a host that is not exported to this namespace by "+ruleOf(r)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -82,6 +83,9 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		own.Host = HostOfAddress(d.Host)
 	}
 	missing = a.Scope().Sees(ns, own, d.Port)
+	if !a.snap.Registered(d.Host) {
+		return a.byNobody(missing)
+	}
 	if svc := a.snap.Visible(d.Host, ns, nil); svc != nil {
 		if _, has := svc.Port(d.Port); has && !a.Scope().Sees(ns, svc, d.Port) {
 			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
@@ -106,8 +110,42 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		}
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
 	}
+	return a.byNobody(missing)
+}
+
+func (a asking) byNobody(missing bool) (string, bool) {
 	if !missing {
 		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.Scope().Key), false
 	}
 	return "nobody registered the host", true
+}
+
+// DecideName says what the workload's DNS does with a name: whether it refuses one that nobody registered.
+func DecideName(s *registry.Snapshot, w Workload, name string) Verdict {
+	a := asking{snap: s, Sidecar: resolve.Workload(s, w.Namespace, w.Labels), workload: w}
+	rest := a.OutboundPolicy()
+	v := Verdict{Allowed: true, Path: PathDirect, DecidedBy: Object{rest.By, rule(rest)}}
+	svc := a.Named(name)
+	switch {
+	case svc != nil:
+		v.Service, v.DecidedBy, v.Reason = svc, Object{svc.Source, "hosts: " + svc.Host}, "the name is registered"
+	case !s.Mesh.DNS.Refuses(rest.AllowAny):
+		v.Reason = "the workload's DNS asks for names that nobody registered"
+	case local(name, s.Mesh.DNS.Local):
+		v.Reason = "the name is in a local domain, which the workload's DNS asks for"
+	default:
+		v.Allowed, v.Path, v.Missing = false, PathBlackhole, true
+		v.Reason = fmt.Sprintf("%s is not registered, so the workload's DNS says that there is no such name", name)
+	}
+	return v
+}
+
+// local says whether a name is in the cluster's domain, or one of those that the mesh's settings call local.
+func local(name string, domains []string) bool {
+	for _, domain := range append([]string{wire.ClusterDomain}, domains...) {
+		if name == domain || strings.HasSuffix(name, "."+domain) {
+			return true
+		}
+	}
+	return false
 }

@@ -264,8 +264,10 @@ func (s *Snapshot) unlikeGateway(svc *Service, port Port, rule *DestinationRule)
 // the gateway's own pods.
 func (s *Snapshot) ExitRule(svc *Service) *DestinationRule {
 	var selected SelectorKey
-	if k, ok := s.KubeService(svc.Exit); ok && len(s.selecting) > 0 {
-		selected = s.Selecting(svc.Exit.Namespace, k.Selector)
+	if len(s.selecting) > 0 {
+		if k, ok := s.KubeService(svc.Exit); ok {
+			selected = s.Selecting(svc.Exit.Namespace, k.Selector)
+		}
 	}
 	return s.Rule(svc, svc.Namespace, selected)
 }

@@ -87,14 +87,9 @@ func (s *Snapshot) visible(list []*Service, ns string, scope *SidecarScope) *Ser
 // patternOf says whether a pattern that covers the host was registered by somebody who comes before a rank. The root
 // namespace's exact names yield to a namespace's own patterns, those of others to both.
 func (s *Snapshot) patternOf(host string, before rank, ns string, scope *SidecarScope) bool {
-	if s.patterns.Len() == 0 {
-		return false
-	}
-	for p := above(host); p != ""; p = above(p) {
-		if list, _ := s.patterns.Get(p); len(list) > 0 {
-			if _, at := s.best(list, ns, scope); at < before {
-				return true
-			}
+	for list := range s.patternsOver(host) {
+		if _, at := s.best(list, ns, scope); at < before {
+			return true
 		}
 	}
 	return false
@@ -126,11 +121,10 @@ func (s *Snapshot) Match(name string, port uint32, ns string, scope *SidecarScop
 // anything.
 func (s *Snapshot) Governing(name, ns string, scope *SidecarScope) iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
-		if svc := s.Visible(name, ns, scope); (svc != nil && !yield(svc)) || s.patterns.Len() == 0 {
+		if svc := s.Visible(name, ns, scope); svc != nil && !yield(svc) {
 			return
 		}
-		for tail := above(name); tail != ""; tail = above(tail) {
-			list, _ := s.patterns.Get(tail)
+		for list := range s.patternsOver(name) {
 			if svc := s.visible(list, ns, scope); svc != nil && !yield(svc) {
 				return
 			}
@@ -149,8 +143,7 @@ func (s *Snapshot) Shut(svc *Service, ns string, scope *SidecarScope) []uint32 {
 	for _, p := range svc.Ports {
 		open[p.Number] = true
 	}
-	for tail := above(svc.Host); tail != ""; tail = above(tail) {
-		list, _ := s.patterns.Get(tail)
+	for list := range s.patternsOver(svc.Host) {
 		by := s.visible(list, ns, scope)
 		if by == nil {
 			continue
@@ -170,17 +163,32 @@ func (s *Snapshot) Shut(svc *Service, ns string, scope *SidecarScope) []uint32 {
 }
 
 // Patterns gives the patterns that cover a host and somebody registered, the longest first.
-func (s *Snapshot) Patterns(host string) [][]*Service {
-	if s.patterns.Len() == 0 {
-		return nil
-	}
-	var out [][]*Service
-	for p := above(host); p != ""; p = above(p) {
-		if list, _ := s.patterns.Get(p); len(list) > 0 {
-			out = append(out, list)
+func (s *Snapshot) Patterns(host string) [][]*Service { return slices.Collect(s.patternsOver(host)) }
+
+// patternsOver goes through them without making a list.
+func (s *Snapshot) patternsOver(host string) iter.Seq[[]*Service] {
+	return func(yield func([]*Service) bool) {
+		if s.patterns.Len() == 0 {
+			return
+		}
+		for p := above(host); p != ""; p = above(p) {
+			if list, _ := s.patterns.Get(p); len(list) > 0 && !yield(list) {
+				return
+			}
 		}
 	}
-	return out
+}
+
+// Registered says whether anybody registered a name, or a pattern that covers it, for whomever.
+func (s *Snapshot) Registered(name string) bool {
+	name = CanonicalHost(name)
+	if len(s.Services(name)) > 0 {
+		return true
+	}
+	for range s.patternsOver(name) {
+		return true
+	}
+	return false
 }
 
 // above gives the tail of a name that the next wider pattern is about: "a.b.c" → ".b.c" → ".c" → "", and from "*.b.c" ".c".

@@ -20,7 +20,12 @@ func (s *Snapshot) RegisteredBySeveral(svc *Service) bool {
 	if slices.ContainsFunc(s.Services(svc.Host), other) {
 		return true
 	}
-	return slices.ContainsFunc(s.Patterns(svc.Host), func(list []*Service) bool { return slices.ContainsFunc(list, other) })
+	for list := range s.patternsOver(svc.Host) {
+		if slices.ContainsFunc(list, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // TunnelNameTooLong says that a name does not fit into the TLS name by which a tunnel tells a gateway whereto it wants, "outbound_.PORT_.SUBSET_.HOST", and

@@ -174,8 +174,14 @@ func widerRule(tail string) string {
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected SelectorKey) *DestinationRule {
+	if s.rules.Len() == 0 {
+		return nil
+	}
 	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
+		if len(rules) == 0 {
+			continue
+		}
 		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
 			for _, selecting := range [...]bool{true, false} {
 				for _, r := range rules {

@@ -116,14 +116,18 @@ func (e Exit) covering(own []Registration) (out [][]Registration) {
 	}
 	one := own[0].Service.Namespace
 	apart := slices.ContainsFunc(own, func(r Registration) bool { return r.Service.Namespace != one })
-	for _, list := range e.snap.Patterns(own[0].Service.Host) {
-		if list = e.attached(list); len(list) > 0 {
-			out = append(out, e.registrations(list))
-			apart = apart || slices.ContainsFunc(list, func(svc *registry.Service) bool { return svc.Namespace != one })
-		}
+	patterns := e.snap.Patterns(own[0].Service.Host)
+	for i := range patterns {
+		patterns[i] = e.attached(patterns[i])
+		apart = apart || slices.ContainsFunc(patterns[i], func(svc *registry.Service) bool { return svc.Namespace != one })
 	}
 	if !apart {
 		return nil
+	}
+	for _, list := range patterns {
+		if len(list) > 0 {
+			out = append(out, e.registrations(list))
+		}
 	}
 	return out
 }
@@ -183,4 +187,40 @@ func (e Exit) rowOf(host string, port uint32, ns, meaning string) (*ExitRow, boo
 		return rows[0], true // everybody's
 	}
 	return choose(withBound(choices(rows, e.snap.Mesh.RootNamespace)), ns, meaning), true
+}
+
+// Besides is the destination that an exit asks policies about besides the host and port that a request is for, where it goes to t: t
+// itself, if that is another one, and else where it is mirrored to; nil where there is nothing else.
+func (r *Route) Besides(t *WeightedDestination, host string, port uint32) *WeightedDestination {
+	if t.elsewhere(host, port) {
+		return t
+	}
+	if i := slices.IndexFunc(r.Mirrors, func(m WeightedDestination) bool { return m.elsewhere(host, port) }); i >= 0 {
+		return &r.Mirrors[i]
+	}
+	return nil
+}
+
+// elsewhere says whether something goes to t that is not for it.
+func (t *WeightedDestination) elsewhere(host string, port uint32) bool {
+	return t.Closed == nil && t.Service != nil && (t.Service.Host != host || t.Port.Number != port)
+}
+
+// mirrorOne closes mirrors that policies could not be asked about: an exit asks about one destination besides.
+func (r *Route) mirrorOne(host string, port uint32) {
+	led := slices.ContainsFunc(r.To, func(t WeightedDestination) bool { return t.elsewhere(host, port) })
+	var one *WeightedDestination
+	for i := range r.Mirrors {
+		m := &r.Mirrors[i]
+		switch {
+		case !m.elsewhere(host, port):
+		case !led && (one == nil || one.Service.Host == m.Service.Host && one.Port.Number == m.Port.Number):
+			one = m
+		default:
+			m.Closed = &registry.ClosedPort{
+				By: r.By, Revision: r.Revision, Why: "mirrors: an egress gateway asks policies about one other destination for a request, and " + m.Service.Host + " would be another",
+				Fix: "mirror to the host that the request goes to, or lead it to no other",
+			}
+		}
+	}
 }

@@ -207,10 +207,10 @@ func (r *ExitRow) Dials() bool {
 // one.
 func (r *ExitRow) Routes() []Route { return r.appendRoutes(nil) }
 
-// Match gives the first of them that takes an attempt, and keeps no other; nil where none does. own is the host's own name.
-func (r *ExitRow) Match(x Attempt, own string) *Route {
+// Match gives the first of them that takes an attempt; false where none does. own is the host's own name.
+func (r *ExitRow) Match(x Attempt, own string) (Route, bool) {
 	var room [mostUsual]Route
-	return alone(FirstMatch(r.appendRoutes(room[:0]), x, own))
+	return valueOf(FirstMatch(r.appendRoutes(room[:0]), x, own))
 }
 
 func (r *ExitRow) appendRoutes(out []Route) []Route {

@@ -41,18 +41,18 @@ func RequestOf(d Destination, x Attempt) route.Request {
 }
 
 func (a Sidecar) lookUp(d Destination) (*registry.Service, Attempt) {
-	ip, literal := a.address(d)
+	by, ip, literal := a.address(d)
 	switch {
 	case d.Scheme == TCP || a.unread(ip, d.Port):
 		return a.byAddress(ip, d.Port), Attempt{Kind: Connections, Address: ip}
 	case d.Scheme == HTTP && literal:
 		return a.byAddress(ip, d.Port), Attempt{Kind: Requests, Name: d.Host}
 	case d.Scheme == HTTP:
-		return a.byName(d), Attempt{Kind: Requests, Name: d.Host}
+		return a.byName(by, d.Port), Attempt{Kind: Requests, Name: d.Host}
 	case literal: // TLS to an address sends no name
 		return a.byAddressTLS(ip, d.Port), Attempt{Kind: TLSConnections, Again: true, Address: ip}
 	}
-	named := a.byName(d)
+	named := a.byName(by, d.Port)
 	if has(named, d.Port) {
 		return named, Attempt{Kind: TLSConnections, Name: d.Host, Address: ip}
 	}
@@ -71,17 +71,28 @@ func helloOf(d Destination) ClientHello {
 	return h
 }
 
-// address is the one that a workload connects to, as far as it is known, and says whether the destination is an address itself.
-func (a Sidecar) address(d Destination) (ip netip.Addr, literal bool) {
-	ip, is := host.Addr(d.Host)
-	switch {
-	case is:
-		return ip, true
-	case d.Dialled.IsValid():
-		return d.Dialled, false
-	default:
-		return a.Resolved(d.Host), false
+// known is a name, and what a workload knows by it.
+type known struct {
+	name  string
+	exact *registry.Service // whose host it is; nil where nobody's that the workload sees
+	full  string            // of the Service that it is short for; "" where it is for none
+}
+
+func (a Sidecar) known(name string) known {
+	return known{name, a.Visible(name), a.kubernetesName(name)}
+}
+
+// address is the one that a workload connects to, as far as it is known, and says whether the destination is an address itself. Of a name it gives
+// what is known by it.
+func (a Sidecar) address(d Destination) (by known, ip netip.Addr, literal bool) {
+	if ip, is := host.Addr(d.Host); is {
+		return by, ip, true
 	}
+	by = a.known(d.Host)
+	if d.Dialled.IsValid() {
+		return by, d.Dialled, false
+	}
+	return by, a.resolved(by), false
 }
 
 // unread says whether an address is in a range that somebody wrote for a TCP port: what goes there goes by its address, whatever it is.
@@ -119,23 +130,22 @@ func (a Sidecar) byAddressTLS(ip netip.Addr, port uint32) *registry.Service {
 // byName finds what a name leads to: the host of this name; where there is none, the Service that it is short for, or what that
 // is another name of; else the longest pattern, of an entry or of the pods of a headless Service. A host without the port is what
 // keeps the name from another namespace's pattern.
-func (a Sidecar) byName(d Destination) *registry.Service {
-	exact := a.Visible(d.Host)
-	if has(exact, d.Port) {
-		return exact
+func (a Sidecar) byName(by known, port uint32) *registry.Service {
+	if has(by.exact, port) {
+		return by.exact
 	}
-	if exact == nil { // else it has the name, on all ports
-		for name := range a.otherNames(d.Host, a.kubernetesName(d.Host)) {
-			if svc := a.Visible(name); has(svc, d.Port) {
+	if by.exact == nil { // else it has the name, on all ports
+		for name := range a.otherNames(by) {
+			if svc := a.Visible(name); has(svc, port) {
 				return svc
 			}
 		}
 	}
-	if exact != nil && slices.Contains(a.snap.Shut(exact, a.Namespace, a.scope), d.Port) {
-		return exact
+	if by.exact != nil && slices.Contains(a.snap.Shut(by.exact, a.Namespace, a.scope), port) {
+		return by.exact
 	}
-	pods, tail := a.podsOf(d.Host, d.Port)
-	pattern := a.snap.Match(d.Host, d.Port, a.Namespace, a.scope)
+	pods, tail := a.podsOf(by.name, port)
+	pattern := a.snap.Match(by.name, port, a.Namespace, a.scope)
 	if pods == nil || (pattern != nil && len(pattern.Host) > len("*.")+len(tail)) {
 		return pattern
 	}
@@ -151,13 +161,15 @@ func has(svc *registry.Service, port uint32) bool {
 }
 
 // otherNames goes through the hosts that a name means where nobody registered it itself, in order: the Service that it is short
-// for, whose full name is given, and what those are other names of. What entries register has no short names.
-func (a Sidecar) otherNames(host, full string) iter.Seq[string] {
+// for, and what those are other names of. What entries register has no short names.
+func (a Sidecar) otherNames(by known) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if svc := a.Visible(full); svc != nil && svc.Source.Kind == config.KindService && !yield(full) {
-			return
+		if by.full != "" {
+			if svc := a.Visible(by.full); svc != nil && svc.Source.Kind == config.KindService && !yield(by.full) {
+				return
+			}
 		}
-		for _, name := range [...]string{host, full} {
+		for _, name := range [...]string{by.name, by.full} {
 			if target := a.snap.Aliased(name, a.Namespace, a.scope); target != "" && !yield(target) {
 				return
 			}
@@ -218,27 +230,28 @@ func (a Sidecar) fullName(host string) string {
 
 // Resolved is what the workload's DNS answers for a name that is registered: the address made up for it, or the
 // first that was written down. It is the zero Addr where the answer comes from outside.
-func (a Sidecar) Resolved(name string) netip.Addr {
-	full := a.kubernetesName(name)
-	if ip := answered(a.Visible(name)); ip.IsValid() {
+func (a Sidecar) Resolved(name string) netip.Addr { return a.resolved(a.known(name)) }
+
+func (a Sidecar) resolved(by known) netip.Addr {
+	if ip := answered(by.exact); ip.IsValid() {
 		return ip
 	}
-	for other := range a.otherNames(name, full) {
+	for other := range a.otherNames(by) {
 		if ip := answered(a.Visible(other)); ip.IsValid() {
 			return ip
 		}
 	}
-	if full == "" {
-		full = name
-	} else if ip := answered(a.Visible(full)); ip.IsValid() {
-		return ip // resolvers complete names, whoever registered what they then find
+	if by.full != "" {
+		if ip := answered(a.Visible(by.full)); ip.IsValid() {
+			return ip // resolvers complete names, whoever registered what they then find
+		}
 	}
-	for _, host := range [...]string{name, full} { // the cluster's DNS knows Services whoever sees them, and the pods of headless ones
+	for _, host := range [...]string{by.name, by.full} { // the cluster's DNS knows Services whoever sees them, and the pods of headless ones
 		if svc := a.service(a.snap.AliasEnd(host)); svc != nil {
 			return answered(svc)
 		}
 	}
-	for _, rest, ok := strings.Cut(name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
+	for _, rest, ok := strings.Cut(by.name, "."); ok; _, rest, ok = strings.Cut(rest, ".") {
 		if svc := a.service(a.fullName(rest)); svc != nil && svc.Headless() {
 			return answered(svc)
 		}

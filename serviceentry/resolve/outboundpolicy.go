@@ -149,22 +149,23 @@ func (a Sidecar) unregisteredRoute(policy OutboundPolicy, d Destination) Unregis
 		kind = Requests
 	}
 	routes := policy.Routes()
+	_, ip, _ := a.address(d)
 	for _, r := range routes {
-		if r.For == kind && a.is(r.To, d) {
+		if r.For == kind && a.is(r.To, d, ip) {
 			return r
 		}
 	}
 	return routes[len(routes)-1]
 }
 
-func (a Sidecar) is(to UnregisteredMatch, d Destination) bool {
+// is says whether a destination, whose address is given as far as it is known, is one that a route is for.
+func (a Sidecar) is(to UnregisteredMatch, d Destination, ip netip.Addr) bool {
 	switch to {
-	case ToMadeUp:
-		return a.toMadeUp(d)
+	case ToMadeUp: // an address that leads nowhere but to what is registered for it
+		return host.MadeUp(ip)
 	case ToCluster:
-		return a.inCluster(d)
+		return a.inCluster(d, ip)
 	case ToFronted:
-		ip, _ := a.address(d)
 		return slices.ContainsFunc(a.snap.FrontedNetworks(), func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 	case ToNamedHost:
 		last := d.Host[strings.LastIndexByte(d.Host, '.')+1:]
@@ -176,18 +177,12 @@ func (a Sidecar) is(to UnregisteredMatch, d Destination) bool {
 
 // inCluster says whether the destination is in the cluster's own networks: an address there, or a name that has one there, or that
 // only the cluster's DNS knows, as pods of headless Services have.
-func (a Sidecar) inCluster(d Destination) bool {
-	if ip, _ := a.address(d); ip.IsValid() {
+func (a Sidecar) inCluster(d Destination, ip netip.Addr) bool {
+	if ip.IsValid() {
 		return a.snap.InCluster(ip)
 	}
 	if len(a.snap.Networks()) == 0 || !strings.HasSuffix(d.Host, ".svc.cluster.local") || a.snap.AliasEnd(d.Host) != d.Host {
 		return false
 	}
 	return !slices.ContainsFunc(a.snap.Services(d.Host), func(svc *registry.Service) bool { return svc.External })
-}
-
-// toMadeUp says whether the destination's address leads nowhere but to what is registered for it.
-func (a Sidecar) toMadeUp(d Destination) bool {
-	ip, _ := a.address(d)
-	return host.MadeUp(ip)
 }

@@ -54,22 +54,21 @@ func (h *SidecarHost) Routes(p registry.Port) []Route {
 	return h.appendRoutes(make([]Route, 0, mostUsual), p)
 }
 
-// Match gives the first of a port's routes that takes an attempt, and keeps no other; nil where none does. own is the host's own name.
-func (h *SidecarHost) Match(p registry.Port, x Attempt, own string) *Route {
+// Match gives the first of a port's routes that takes an attempt; false where none does. own is the host's own name.
+func (h *SidecarHost) Match(p registry.Port, x Attempt, own string) (Route, bool) {
 	var room [mostUsual]Route
-	return alone(FirstMatch(h.appendRoutes(room[:0], p), x, own))
+	return valueOf(FirstMatch(h.appendRoutes(room[:0], p), x, own))
 }
 
 // mostUsual is how many routes a port has at most without VirtualServices.
 const mostUsual = 5
 
-// alone copies a route from among others, which need not be kept for it.
-func alone(r *Route) *Route {
+// valueOf copies a route from among others, which need not be kept for it.
+func valueOf(r *Route) (Route, bool) {
 	if r == nil {
-		return nil
+		return Route{}, false
 	}
-	c := *r
-	return &c
+	return *r, true
 }
 
 func (h *SidecarHost) appendRoutes(out []Route, p registry.Port) []Route {

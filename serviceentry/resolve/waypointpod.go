@@ -42,7 +42,7 @@ func (a Sidecar) PodFronted(address netip.Addr) (FrontedPod, bool) {
 
 // Address is what the workload connects to for a destination, as far as it is known.
 func (a Sidecar) Address(d Destination) netip.Addr {
-	ip, _ := a.address(d)
+	_, ip, _ := a.address(d)
 	return ip.Unmap()
 }
 

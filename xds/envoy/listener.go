@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -164,4 +165,25 @@ func InternalListener(name string, filters []*listenerv3.ListenerFilter, chains 
 		FilterChains:      chains,
 		TrafficDirection:  corev3.TrafficDirection_OUTBOUND,
 	}
+}
+
+// LoopGuardChains closes connections that were made to one of the ports that the proxy catches traffic at: passing them on
+// would bring them back, without end. by leads nowhere, and says so in the log where anybody cares.
+func LoopGuardChains(listener string, by TCPProxy) []*listenerv3.FilterChain {
+	var chains []*listenerv3.FilterChain
+	for _, port := range [...]uint32{wire.OutboundPort, wire.InboundPort} {
+		match := &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}
+		chains = append(chains, FilterChain(fmt.Sprintf("%s-trafficloop-%d", listener, port), match, by.Filter()))
+	}
+	return chains
+}
+
+// ClosedChain ends the connections that match.
+func ClosedChain(name string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
+	return FilterChain(name, match, ClosingTCPProxy().Filter())
+}
+
+// ClosingTCPProxy is the TCP proxy that ends connections, and logs nothing.
+func ClosingTCPProxy() TCPProxy {
+	return TCPProxy{Stat: wire.BlackHoleCluster, Cluster: wire.BlackHoleCluster}
 }

@@ -1,14 +1,22 @@
 package envoy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	httpstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // MatchAnyRequest matches all requests but CONNECT.
@@ -101,4 +109,54 @@ func WithFilterConfigs(r *routev3.Route, by map[string]*anypb.Any) {
 // DecidedByMetadata notes the object behind a route for the access log.
 func DecidedByMetadata(config string) *corev3.Metadata {
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": fields("config", config)}}
+}
+
+// HeaderMatches is a header that the whole of an expression (RE2) matches.
+func HeaderMatches(regex string) *routev3.HeaderMatcher_StringMatch {
+	return &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
+	}}
+}
+
+// MatchState matches a value of the filter state that the whole of an expression (RE2) matches.
+func MatchState(key, regex string) *matcherv3.FilterStateMatcher {
+	return &matcherv3.FilterStateMatcher{Key: key, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
+	}}}
+}
+
+// Exact matches one text.
+func Exact(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
+}
+
+// Suffix matches how a text ends.
+func Suffix(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: s}}
+}
+
+// Prefix matches how a text begins.
+func Prefix(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
+}
+
+// WithRevision notes the revision of the object behind a row. Answers say it themselves.
+func WithRevision(r *routev3.Route, revision string) *routev3.Route {
+	said := r.GetMetadata().GetFilterMetadata()["sallyport"]
+	if _, has := said.GetFields()["revision"]; revision == "" || IsAnswer(r) || has {
+		return r
+	}
+	if r.Metadata == nil {
+		r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{}}
+	}
+	now := fields("revision", revision)
+	maps.Copy(now.Fields, said.GetFields())
+	r.Metadata.FilterMetadata["sallyport"] = now
+	return r
+}
+
+// UnregisteredRevision is the revision of what an object says about what nobody registered, and of nothing else in it.
+func UnregisteredRevision(policy string, allowAny bool) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00outboundTrafficPolicy\x00%t", policy, allowAny))
+	return hex.EncodeToString(sum[:])[:wire.RevisionDigits]
 }

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
+	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
@@ -86,4 +89,112 @@ func trusted(given registry.ServedCredential) registry.CredentialRef {
 
 func file(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+}
+
+// Mutual is the mesh's TLS towards the endpoints of a service.
+type Mutual struct {
+	To                   resolve.Mutual
+	SNI                  string
+	Identities, Prefixes []string // whom an endpoint may prove to be; how that may begin
+}
+
+// MutualTo is that towards a port of a service, or a subset, whose endpoints have these accounts: one of them, in the service's namespace,
+// is whom an endpoint has to be. Where an account is not known it may be any there. What the entry says (subjectAltNames), or a
+// rule does, counts in their place.
+func MutualTo(to resolve.Mutual, svc *registry.Service, port registry.Port, subset string, accounts []string, tls *registry.TLSSettings, trust envoy.TrustDomains) Mutual {
+	if to == resolve.MutualNever {
+		return Mutual{}
+	}
+	m := Mutual{To: to, SNI: resolve.SNI(port.Number, subset, svc.Host), Identities: slices.Sorted(slices.Values(svc.SANs))}
+	if tls != nil && tls.SNI != "" {
+		m.SNI = tls.SNI
+	}
+	if tls != nil && len(tls.SANs) > 0 {
+		m.Identities = slices.Sorted(slices.Values(tls.SANs))
+	}
+	if len(m.Identities) > 0 {
+		return m
+	}
+	for _, a := range accounts {
+		if a == "" {
+			m.Prefixes = trust.Namespace(svc.Namespace)
+		} else {
+			m.Identities = append(m.Identities, trust.Account(svc.Namespace, a)...)
+		}
+	}
+	if len(accounts) == 0 { // a rule asks for it where nobody seems to take it
+		m.Prefixes = trust.Namespace(svc.Namespace)
+	}
+	return m
+}
+
+func (m Mutual) apply(c *clusterv3.Cluster, port registry.Port, http2 bool) {
+	if m.To == resolve.MutualNever {
+		return
+	}
+	socket := envoy.PeerTLS(m.SNI, m.Identities, m.Prefixes, meshALPN(c, port, http2)...)
+	if m.To == resolve.MutualAlways {
+		c.TransportSocket = socket
+		return
+	}
+	envoy.TLSWhereMarked(c, socket)
+}
+
+// meshALPN is what is offered: what the far end's proxy knows us by comes first, what is spoken inside last, where that is known: to
+// where clients go themselves it is what they speak.
+func meshALPN(c *clusterv3.Cluster, port registry.Port, http2 bool) []string {
+	switch {
+	case port.Protocol.IsHTTP() && !http2 && c.GetType() == clusterv3.Cluster_ORIGINAL_DST:
+		return []string{wire.ALPNMeshHTTP, wire.ALPNMesh}
+	case http2:
+		return []string{wire.ALPNMeshHTTP2, wire.ALPNMesh, "h2"}
+	case port.Protocol.IsHTTP():
+		return []string{wire.ALPNMeshHTTP, wire.ALPNMesh, envoy.HTTP11}
+	default:
+		return []string{wire.ALPNMeshTCP, wire.ALPNMesh}
+	}
+}
+
+// PairName is the name by which a proxy asks its agent for the certificate and key that a Secret holds.
+func PairName(ref registry.CredentialRef) string {
+	return "kubernetes://" + ref.Namespace + "/" + ref.Name
+}
+
+// RootsName is that for the roots in it.
+func RootsName(ref registry.CredentialRef) string {
+	if ref.Bundle != "" {
+		return "kubernetes-bundle://" + ref.Bundle
+	}
+	return "kubernetes-roots://" + ref.Namespace + "/" + ref.Name
+}
+
+// Material is what a class's proxies are given of one Secret.
+type Material struct {
+	Given      registry.ServedCredential
+	Credential *registry.Credential
+}
+
+// SealSecrets makes them resources.
+func SealSecrets(all []Material) []*resource.Resource {
+	var out []*resource.Resource
+	add := func(s *tlsv3.Secret) { out = append(out, envoy.Seal(resource.Secret, s.Name, s)) }
+	for _, m := range all {
+		if m.Given.Pair {
+			add(&tlsv3.Secret{Name: PairName(m.Given.Ref), Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+				CertificateChain: inlineBytes(m.Credential.Certificate), PrivateKey: inlineBytes(m.Credential.Key),
+			}}})
+		}
+		if m.Given.Roots {
+			v := &tlsv3.CertificateValidationContext{TrustedCa: inlineBytes(m.Credential.Roots)}
+			if len(m.Credential.CRL) > 0 {
+				v.Crl = inlineBytes(m.Credential.CRL)
+			}
+			add(&tlsv3.Secret{Name: RootsName(m.Given.Ref), Type: &tlsv3.Secret_ValidationContext{ValidationContext: v}})
+		}
+	}
+	return out
+}
+
+func inlineBytes(b []byte) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
 }

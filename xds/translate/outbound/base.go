@@ -215,3 +215,16 @@ func (in Inputs) nowhere() envoy.TCPProxy {
 	out.Log, out.Policy, out.Revision = wire.SidecarTCP, envoy.ObjectRef(in.Outside.By), unregisteredRevision(in.Outside)
 	return out
 }
+
+// afterFetching makes of a table's last row one by which what comes asks first for the row that it is for, and is nobody's only when
+// there is none. Questions come again with a header that nobody else's request can have, and requests by a listener of their own.
+func afterFetching(port uint32, last *routev3.VirtualHost) *routev3.VirtualHost {
+	for _, r := range last.Routes {
+		if !envoy.IsAnswer(r) {
+			envoy.OnlyReentered(r)
+		}
+	}
+	last.Routes = append([]*routev3.Route{envoy.FetchQuestionRoute(wire.DecideName(port))}, last.Routes...)
+	last.Routes = append(last.Routes, envoy.FetchRequestRoute(wire.RouteName(port), wire.AgainName(port)))
+	return last
+}

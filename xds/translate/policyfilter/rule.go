@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
@@ -203,3 +204,12 @@ func protocols(list []egresspolicy.Protocol) *envoy.Predicate {
 	}
 	return envoy.AnyOf(out...)
 }
+
+// What rules look at.
+
+func host() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateHost) }
+func spoken() *cncfcorev3.TypedExtensionConfig { return envoy.StateInput(wire.StateSpoken) }
+func client() *cncfcorev3.TypedExtensionConfig { return envoy.StateInput(wire.StateClient) }
+func from() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateFrom) }
+func port() *cncfcorev3.TypedExtensionConfig   { return envoy.StateInput(wire.StateAt) }
+func path() *cncfcorev3.TypedExtensionConfig   { return envoy.HeaderInput(":path") }
