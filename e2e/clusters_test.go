@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -27,6 +28,7 @@ var (
 	westControl   = netip.MustParseAddr("10.77.0.31")
 	westGateway   = netip.MustParseAddr("10.77.0.74")
 	westExit      = netip.MustParseAddr("10.77.0.75")
+	westFarExit   = netip.MustParseAddr("10.77.0.150")
 	westPods      = "10.77.0.128/25" // nothing of east's network reaches them
 	sharedPort    = corev1.ServicePort{Name: "http", Port: 8080, TargetPort: intstr.FromInt32(8080)}
 	exitPort      = corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}
@@ -44,7 +46,7 @@ type clusters struct {
 }
 
 // TestTwoClusters holds what a mesh of two clusters is for, with two real API servers and a control plane at each: endpoints of both are used, by the
-// east-west gateway of the one whose pods are not reached straight; when one cluster's leave, the other's take over without a request lost; an API
+// east-west gateway of the one whose pods are not reached straight, egress gateways' too; when one cluster's leave, the other's take over without a request lost; an API
 // server that dies, or does not accept what the Secret says any more, moves nothing; and when the Secret goes, so do its cluster's endpoints.
 func TestTwoClusters(t *testing.T) {
 	needRoot(t)
@@ -80,6 +82,7 @@ func TestTwoClusters(t *testing.T) {
 		{"endpoints of both are used", m.both},
 		{"endpoints of one leave, and of the other", m.leave},
 		{"an egress gateway of the other cluster", m.exit},
+		{"an egress gateway of the other cluster's network", m.exitAcross},
 		{"an API server dies and comes back", m.dies},
 		{"its credentials are taken back", m.refused},
 		{"its Secret is removed", m.removed},
@@ -244,23 +247,73 @@ func (m *clusters) leave(t *testing.T) {
 	}
 }
 
+// exitsAs starts a pod of the other cluster's egress gateway, with labels beside its own.
+func (m *clusters) exitsAs(name string, at netip.Addr, labels map[string]string) {
+	all := map[string]string{"istio": "egressgateway", "app": "istio-egressgateway"}
+	maps.Copy(all, labels)
+	m.west.pod("router", systemNamespace, name, "istio-egressgateway-service-account", at, all, func(h *world.Host) {
+		m.west.made(nil, h.Etc("ssl/certs/ca-certificates.crt", m.scene.Outside.CA.PEM()))
+	})
+}
+
+// leavesBy waits until requests to the outside leave by a pod alone; those before it fail the test where they are lost, if they may not.
+func (m *clusters) leavesBy(t *testing.T, at netip.Addr, lost bool) {
+	t.Helper()
+	kept, inARow := m.client.Host().HTTPClient(), 0
+	defer kept.CloseIdleConnections()
+	m.east.becomes("external.com answers by "+at.String(), func() error {
+		for range 20 {
+			fresh := m.client.Host().HTTPClient()
+			for _, client := range []*http.Client{kept, fresh} {
+				status, body, err := pageOf(m.ctx, client, netip.AddrPortFrom(world.OutsideAddrs[0], 80), "external.com")
+				if err == nil && status != http.StatusOK {
+					err = fmt.Errorf("%d: %s", status, body)
+				}
+				if err != nil && !lost {
+					t.Errorf("a request failed: %v", err)
+				}
+				if inARow++; err != nil || !strings.Contains(body, at.String()) {
+					inARow = 0
+				}
+			}
+			fresh.CloseIdleConnections()
+		}
+		if inARow < 40 {
+			return fmt.Errorf("%d answers in a row", inARow)
+		}
+		return nil
+	})
+}
+
 // exit: an egress gateway of the other cluster, in this one's network, is this one's Service's endpoint.
 func (m *clusters) exit(t *testing.T) {
 	m.in(t)
-	const name, account = "exit-west", "istio-egressgateway-service-account"
-	m.west.pod("router", systemNamespace, name, account, westExit, map[string]string{"istio": "egressgateway", "app": "istio-egressgateway", "topology.istio.io/network": m.east.network},
-		func(h *world.Host) {
-			m.west.made(nil, h.Etc("ssl/certs/ca-certificates.crt", m.scene.Outside.CA.PEM()))
-		})
+	m.exitsAs("exit-west", westExit, map[string]string{"topology.istio.io/network": m.east.network})
 	entry := `{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: external}, spec: {hosts: [external.com], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}}`
 	m.east.istio("serviceentries", "shop", entry)
 	m.west.istio("serviceentries", "shop", entry)
-	m.west.endpoints(systemNamespace, "istio-egressgateway", exitPort, endpoint(systemNamespace, name, westExit, false))
-	client := m.client.Host().HTTPClient()
-	m.east.becomes("external.com answers", func() error {
-		status, body, err := pageOf(m.ctx, client, netip.AddrPortFrom(world.OutsideAddrs[0], 80), "external.com")
-		if err == nil && (status != http.StatusOK || !strings.Contains(body, westExit.String())) {
-			err = fmt.Errorf("%d: %s", status, body)
+	m.west.endpoints(systemNamespace, "istio-egressgateway", exitPort, endpoint(systemNamespace, "exit-west", westExit, false))
+	m.leavesBy(t, westExit, true)
+}
+
+// exitAcross: one in the other cluster's own network takes over, by the gateway of that network, and gives back; and where none is, nothing leaves.
+func (m *clusters) exitAcross(t *testing.T) {
+	m.in(t)
+	m.exitsAs("exit-far", westFarExit, nil)
+	for _, turn := range []struct {
+		name string
+		at   netip.Addr
+	}{{"exit-far", westFarExit}, {"exit-west", westExit}, {"exit-far", westFarExit}} {
+		m.west.endpoints(systemNamespace, "istio-egressgateway", exitPort, endpoint(systemNamespace, turn.name, turn.at, false))
+		m.leavesBy(t, turn.at, false)
+	}
+	m.west.endpoints(systemNamespace, "istio-egressgateway", exitPort)
+	m.east.becomes("nothing leaves", func() error {
+		status, body, err := pageOf(m.ctx, m.client.Host().HTTPClient(), netip.AddrPortFrom(world.OutsideAddrs[0], 80), "external.com")
+		if err == nil && status == http.StatusOK {
+			err = fmt.Errorf("a request left: %s", body)
+		} else {
+			err = nil
 		}
 		return err
 	})

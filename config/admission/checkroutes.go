@@ -12,8 +12,11 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// checkRouteHosts warns of hosts that nobody registers, so that nobody is led by the routes.
+// checkRouteHosts warns of hosts that nobody registers, so that nobody is led by the routes. Names by which others come in at a gateway need no registration.
 func (w *world) checkRouteHosts(r *report, v *networking.VirtualService) {
+	if !slices.Contains(route.Gateways(v.Gateways, r.of.Namespace), route.Mesh) {
+		return
+	}
 	for i, h := range v.Hosts {
 		if h != "*" && !isAddress(h) && !serviceSNI(h) && !host.Partial(h) {
 			w.checkRegistered(r, at("spec.hosts", i), h, "nobody is led by the routes")

@@ -72,7 +72,7 @@ func TestMeasure(t *testing.T) {
 func TestMeasureShapes(t *testing.T) {
 	for shape, kinds := range map[string][]string{
 		ShapeEndpoints: {"changed"}, ShapeRoutes: {"added", "changed", "removed"}, ShapeFetched: {"added", "in use", "not in use", "removed"}, ShapePolicies: {"changed"},
-		ShapeAuthorization: {"changed"}, ShapeCertificates: {"added", "changed", "removed"},
+		ShapeAuthorization: {"changed"}, ShapeCertificates: {"added", "changed", "removed"}, ShapeServers: {"added", "changed", "removed"},
 	} {
 		f, err := Measure(t.Context(), Options{Sallyport: program(t), Shape: shape, Entries: 20, Streams: 3, Changes: 6})
 		if err != nil {

@@ -20,6 +20,8 @@ const (
 	ShapeAuthorization = "authorization"
 	// ShapeCertificates is of names at one Gateway, each with a certificate of its own, for its pods.
 	ShapeCertificates = "certificates"
+	// ShapeServers is the same by servers of Istio's Gateways, and VirtualServices.
+	ShapeServers = "servers"
 )
 
 // shape is one of them.
@@ -44,6 +46,7 @@ var shapes = []shape{
 	{ShapePolicies, "EgressPolicies about ten hosts each", changeGoals("one EgressPolicy", 64, 60, 300), mesh.writePolicies, exits, mesh.policySteps, false, 1000, false, false, kept("policies")},
 	{ShapeAuthorization, "Services and AuthorizationPolicies", authorizationGoals, mesh.writeAuthorization, sidecar, mesh.authorizationSteps, false, 1000, true, false, kept("authorization")},
 	{ShapeCertificates, "HTTPRoutes, each of a name with a certificate", changeGoals("one name, its certificate's place and its HTTPRoute", 8, 50, 250), mesh.writeCertificates, finding, mesh.certificateSteps, false, 1000, false, false, kept("certificates")},
+	{ShapeServers, "servers of Istio's Gateways, each of a name with a certificate", changeGoals("one name, its certificate's place, its server and its VirtualService", 8, 50, 250), mesh.writeServers, findingOfIstio, mesh.serverSteps, false, 1000, false, false, kept("servers")},
 }
 
 // Shapes are their names.

@@ -118,6 +118,26 @@ func (n ClientLocation) Reach(list []Endpoint, port Port, mutual bool) []Endpoin
 	return out
 }
 
+// ReachExit gives an egress gateway's endpoints at a port, in the groups in which they are asked: those that are connected to straight, and, where none
+// of them is left, the gateways of the networks that have others. What goes to an egress gateway is mutual TLS, whatever its pods are labelled.
+func (n ClientLocation) ReachExit(list []Endpoint, port Port) (out []EndpointGroup) {
+	straight := n.Here(list)
+	var far []Endpoint
+	if len(straight) < len(list) {
+		far = slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return n.by(e) == nil })
+		for i := range far {
+			far[i].Proxied = true
+		}
+		far = n.Reach(far, port, true)
+	}
+	for _, group := range [][]Endpoint{straight, far} {
+		if len(group) > 0 {
+			out = append(out, EndpointGroup{Priority: uint32(len(out)), Endpoints: group})
+		}
+	}
+	return out
+}
+
 // weigh is a weight as far as it can be said.
 func weigh(w uint64) uint32 { return uint32(min(w, math.MaxUint32)) }
 

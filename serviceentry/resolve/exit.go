@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -29,6 +30,29 @@ func GatewayOf(s *registry.Snapshot, ref registry.Ref, secrets registry.SecretAc
 // ForwardProxy is that of `sallyport up`. It acts for a namespace, whoever its client is.
 func ForwardProxy(s *registry.Snapshot, namespace string, secrets registry.SecretAccess) Exit {
 	return Exit{snap: s, connector: registry.Connector{Kind: registry.AtForward, Namespace: namespace, Secrets: secrets}}
+}
+
+// ExitEndpoints are an egress gateway's pods, and the port at which they take what leaves.
+type ExitEndpoints struct {
+	By        config.Key // the object that says so
+	Port      registry.Port
+	Endpoints []registry.Endpoint
+}
+
+// ExitAt are those of an egress gateway, in all networks and clusters; none where it is not there.
+func ExitAt(s *registry.Snapshot, ref registry.Ref) ExitEndpoints {
+	svc := s.GatewayService(ref)
+	if svc == nil {
+		return ExitEndpoints{}
+	}
+	port, ok := svc.Port(registry.GatewayPort)
+	if !ok {
+		return ExitEndpoints{}
+	}
+	if !port.Explicit {
+		port.TargetPort = registry.DefaultTunnelPort
+	}
+	return ExitEndpoints{svc.SourceOf(port), port, s.EndpointsOf(svc)}
 }
 
 // verified says whether clients prove who they are.

@@ -49,6 +49,8 @@ type IngressServer struct {
 	OnDemand bool
 	// Others says that its table answers for all names that are not its own (Ingress.TurnsAway).
 	Others bool
+	// Exits are the egress gateways that it leads to, where it passes mutual TLS of the mesh on.
+	Exits []PassedExit
 }
 
 // Servers are those that the gateway opens, in order of their Gateways' age.
@@ -117,7 +119,7 @@ func (a Ingress) servers(which func(*registry.IngressServer) bool) (out []Ingres
 		}
 		s := IngressServer{
 			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fieldOf(o),
-			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS, OnDemand: o.OnDemand,
+			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS, OnDemand: o.OnDemand, Exits: a.PassedExits(o),
 		}
 		for _, f := range o.Hosts {
 			if !slices.Contains(s.Hosts, f.Host) {

@@ -1,6 +1,10 @@
 package resolve
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
 
 // IngressPassthrough is a host of the mesh to whose endpoints an ingress gateway passes mutual TLS on, as it comes from other networks: it is
 // asked for by the names that proxies of the mesh say (SNI).
@@ -31,4 +35,28 @@ func (a Ingress) Passed(host string) (IngressPassthrough, bool) {
 	r, front := a.reach(svc)
 	p.IngressTarget = a.target(r, front)
 	return p, true
+}
+
+// PassedExit is an egress gateway to whose pods in its own network an east-west gateway passes what leaves by it from others. What names it, by TLS, is its
+// own name for requests, and for all else that of a host outside.
+type PassedExit struct {
+	Ref registry.Ref
+	ExitEndpoints
+}
+
+// PassedExits are those that stand for everybody, and that the hosts of a server cover; in order. None where nothing is passed on.
+func (a Ingress) PassedExits(o *registry.IngressServer) (out []PassedExit) {
+	if o.Serves != registry.PassesMesh {
+		return nil
+	}
+	for _, ref := range a.snap.SharedExits() {
+		if !o.Passes(ref.Namespace, ref.Host()) {
+			continue
+		}
+		if ends := ExitAt(a.snap, ref); len(ends.Endpoints) > 0 {
+			ends.Endpoints = a.near.Own(ends.Endpoints)
+			out = append(out, PassedExit{ref, ends})
+		}
+	}
+	return out
 }

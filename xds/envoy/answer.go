@@ -144,6 +144,12 @@ func AnswerExpression(value string) string {
 	return "metadata.filter_metadata['" + FilterAsk + "']['" + value + "']"
 }
 
+// TunnelProtocols is what a connection to an egress gateway offers (ALPN): what is in it, which the gateway takes, and the cluster that it is for, which gateways
+// between networks go by, since its TLS name is that of a host outside. Nothing is said where the answer names no protocol.
+func TunnelProtocols() *statev3.FilterStateValue {
+	return ComputedState(wire.StateProtocols, AnswerExpression(SayALPN)+" + ',' + "+AnswerExpression(sayCluster), NotShared)
+}
+
 // ShareRulings tells the internal listener behind, which logs the connection, what policies said when it was asked about.
 func ShareRulings() *statev3.FilterStateValue {
 	return ComputedState(wire.StateRules, AnswerExpression(SayThere)+" + "+AnswerExpression(wire.AnswerRules), SharedOnce)

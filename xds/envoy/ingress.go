@@ -129,6 +129,11 @@ func IngressTCPFilters(table, name, kind string, log wire.Place) []*listenerv3.F
 	return append(AuthorizationConnectionFilters(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: QuestionTags(name)}.Filter())
 }
 
+// PassTLSFilters pass TLS that comes in on to a cluster, as it is, without a question.
+func PassTLSFilters(cluster string) []*listenerv3.Filter {
+	return append(AuthorizationConnectionFilters(), TCPProxy{Stat: cluster, Cluster: cluster, Log: wire.IngressTLS}.Filter())
+}
+
 // PROXYProtocol reads the header of the PROXY protocol that balancers put before a connection's bytes.
 // https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt
 func PROXYProtocol() *listenerv3.ListenerFilter {

@@ -115,7 +115,7 @@ func WaypointTCPFilters(stat, name, in, kind string) []*listenerv3.Filter {
 	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
 	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(QuestionTags(name))}
 	return []*listenerv3.Filter{
-		q.Filter(), RouteByAnswer(State(wire.StateProtocols, AnswerFormat(SayALPN), NotShared), State(wire.StateServerName, AnswerFormat(SaySNI), NotShared)), on.Filter(),
+		q.Filter(), RouteByAnswer(TunnelProtocols(), State(wire.StateServerName, AnswerFormat(SaySNI), NotShared)), on.Filter(),
 	}
 }
 

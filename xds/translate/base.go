@@ -134,16 +134,12 @@ func rangesAt(u uses, port uint32, owner func(hosts []string) string) []part.Ran
 func gatewayAt(s *registry.Snapshot, to part.GatewayRef, near registry.ClientLocation) outbound.Gateway {
 	ref := to.Ref
 	g := outbound.Gateway{GatewayRef: to, Port: registry.Port{Number: registry.GatewayPort, TargetPort: registry.DefaultTunnelPort}}
-	if svc := s.GatewayService(ref); svc != nil {
-		if p, ok := svc.Port(registry.GatewayPort); ok {
-			g.Port, g.Endpoints = p, near.Here(s.EndpointsOf(svc))
-			if !p.Explicit {
-				g.Port.TargetPort = registry.DefaultTunnelPort
-			}
-		}
+	ends := resolve.ExitAt(s, ref)
+	if len(ends.Endpoints) > 0 {
+		g.Port, g.Endpoints = ends.Port, near.ReachExit(ends.Endpoints, ends.Port)
 	}
 	accounts := map[string]bool{}
-	for _, e := range g.Endpoints {
+	for _, e := range ends.Endpoints {
 		accounts[cmp.Or(e.ServiceAccount, ref.Name+"-service-account")] = true
 	}
 	if len(accounts) == 0 {

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"slices"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -27,6 +28,7 @@ type Inputs struct {
 	Hosts       envoy.InlineHosts
 	DNSDefaults name.Defaults
 	Secrets     []farend.Material
+	Connect     time.Duration // the mesh's connectTimeout
 }
 
 // Resources are everything of an ingress gateway that is not about single names, or hosts of the mesh.
@@ -59,6 +61,7 @@ func (in Inputs) Resources() []*resource.Resource {
 	if asked {
 		out = append(out, envoy.QuestionListeners()...)
 	}
+	out = append(out, exitResources(in.Servers, in.Connect)...)
 	return append(out, part.SealDNSDefaults(in.DNSDefaults))
 }
 
@@ -123,6 +126,7 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 				l.AccessLog = envoy.RefusedHandshakes(wire.IngressTLS) // what has no certificate ends before any filter
 			}
 		}
+		l.FilterChains = append(l.FilterChains, p.exitChains()...)
 		envoy.WithFirstByteTimeout(l)
 		// what names nobody's host, or is no TLS, ends here, and is told
 		closed := envoy.ClosingTCPProxy()

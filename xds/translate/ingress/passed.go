@@ -3,7 +3,9 @@ package ingress
 import (
 	"slices"
 	"strings"
+	"time"
 
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -67,10 +69,7 @@ func (p *SNIPassthrough) each(do func(port registry.Port, s registry.Subset, nam
 func (p *SNIPassthrough) taking(list []registry.Endpoint, port registry.Port) []registry.Endpoint {
 	t := Backend{IngressTarget: p.IngressTarget}
 	list = slices.DeleteFunc(p.Near.Own(t.Connectable(list)), func(e registry.Endpoint) bool { return !e.Meshed(e.PortOf(port)) })
-	for i := range list { // TLS passes as it is
-		list[i].Proxied = false
-	}
-	return list
+	return unmarked(list)
 }
 
 // passRow answers questions about a name with its cluster. Envoy reads TLS names in lower case.
@@ -80,6 +79,64 @@ func passRow(table, name, by, revision string) *resource.Resource {
 		envoy.Answer{Route: "default", Config: by, Revision: revision, Cluster: name}.Row(envoy.MatchQuestion("")),
 	}}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+}
+
+// exitChains take what is for egress gateways at a port: the bytes of TLS and TCP by the cluster that they were sent to, which their ALPN says
+// (envoy.TunnelProtocols), and requests by the gateway's own TLS name. Envoy chooses chains by names first: where other chains are for some, tunnels to hosts of
+// such names have one there, too.
+func (p port) exitChains() (out []*listenerv3.FilterChain) {
+	seen := map[registry.Ref]bool{}
+	for _, s := range p.servers {
+		for _, e := range s.Exits {
+			cluster := exitCluster(e)
+			chain := func(name string, names, alpn []string) {
+				match := envoy.MatchTLS()
+				match.ServerNames, match.ApplicationProtocols = names, alpn
+				out = append(out, envoy.FilterChain(name+e.Ref.String(), match, envoy.PassTLSFilters(cluster)...))
+			}
+			tunnels := []string{wire.GatewayCluster(registry.GatewayPort, e.Ref.Host(), false)}
+			if !seen[e.Ref] {
+				seen[e.Ref] = true
+				chain("exit-requests/", []string{strings.ToLower(cluster)}, nil)
+				chain("exit-tunnels/", nil, tunnels)
+			}
+			if !slices.Contains(s.Hosts, "*") {
+				chain(s.Gateway.Namespace+"/"+s.Gateway.Name+"/"+s.Field+"/exit-tunnels/", s.Hosts, tunnels)
+			}
+		}
+	}
+	return out
+}
+
+// exitCluster is the name of the cluster of an egress gateway's pods, and the TLS name by which it is asked for.
+func exitCluster(e resolve.PassedExit) string {
+	return resolve.SNI(registry.GatewayPort, "", e.Ref.Host())
+}
+
+// exitResources are the clusters of the egress gateways that servers lead to, each once.
+func exitResources(servers []resolve.IngressServer, connect time.Duration) (out []*resource.Resource) {
+	seen := map[registry.Ref]bool{}
+	for _, s := range servers {
+		for _, e := range s.Exits {
+			if seen[e.Ref] {
+				continue
+			}
+			seen[e.Ref] = true
+			name := exitCluster(e)
+			c := envoy.WithConnectTimeout(envoy.EDSCluster(name, envoy.Metadata(wire.RoleMesh, envoy.ObjectRef(e.By))), connect)
+			out = append(out, envoy.SealCluster(c), farend.SealLoadAssignment(name, e.Port, farend.SingleGroup(unmarked(e.Endpoints))))
+		}
+	}
+	return out
+}
+
+// unmarked are endpoints to which TLS passes as it is.
+func unmarked(list []registry.Endpoint) []registry.Endpoint {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Proxied = false
+	}
+	return out
 }
 
 // BackendAndPassthrough is a host that routes lead to, and that mutual TLS is passed on to.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/farend"
@@ -120,9 +121,8 @@ func (g Gateway) Way(connect time.Duration) []*resource.Resource {
 	name := g.Cluster()
 	c := envoy.WithConnectTimeout(envoy.EDSCluster(name, envoy.Metadata(wire.RoleGateway, "")), connect)
 	c.TypedExtensionProtocolOptions = envoy.MeshProtocol()
-	sni := fmt.Sprintf("outbound_.%d_._.%s", registry.GatewayPort, g.Ref.Host())
-	c.TransportSocket = envoy.MeshClientTLS(sni, g.Identities)
-	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.LoadAssignment(name, g.Port, farend.SingleGroup(g.Endpoints)))}
+	c.TransportSocket = envoy.MeshClientTLS(resolve.SNI(registry.GatewayPort, "", g.Ref.Host()), g.Identities)
+	return []*resource.Resource{envoy.SealCluster(c), envoy.Seal(resource.Endpoints, name, farend.LoadAssignment(name, g.Port, g.Endpoints...))}
 }
 
 // portListener takes the connections of one port. It does not bind: virtualOutbound hands them over. Requests are

@@ -63,7 +63,7 @@ func (p Listening) decide() string { return wire.OwnName(p.Own, wire.DecideName(
 // Gateway is an egress gateway as its clients see it.
 type Gateway struct {
 	part.GatewayRef
-	Endpoints  []registry.Endpoint
+	Endpoints  []registry.EndpointGroup
 	Port       registry.Port
 	Identities []string
 }

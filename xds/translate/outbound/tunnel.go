@@ -33,7 +33,7 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		envoy.HeaderKind: envoy.KindTCP, envoy.HeaderTo: "%DOWNSTREAM_LOCAL_ADDRESS%", envoy.HeaderRange: t.asRange,
 	}}
 	whereto := []*statev3.FilterStateValue{
-		envoy.State(wire.StateProtocols, envoy.AnswerFormat(envoy.SayALPN), envoy.NotShared),
+		envoy.TunnelProtocols(),
 		envoy.State(wire.StateServerName, envoy.AnswerFormat(envoy.SaySNI), envoy.NotShared),
 		envoy.ComputedState(wire.StateServerName, envoy.AnswerExpression(envoy.SayDialled)+" + destination.address + "+envoy.AnswerExpression(envoy.SayHost), envoy.NotShared),
 	}
