@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
@@ -62,6 +64,37 @@ func (in *ingressScene) heads(t *testing.T) {
 		in.sendHeads(t, netip.AddrPortFrom(smallAddr, 8443))
 	}
 	othersAreServed(t, small, served)
+	in.crowd(t, netip.AddrPortFrom(smallAddr, 8443))
+	othersAreServed(t, small, served)
+}
+
+// crowdSize is how many connections somebody opens who says nothing behind his handshakes (docs/adr/0143-what-is-closed-as-it-comes-is-counted.md).
+const crowdSize = 3000
+
+// crowd opens them from one address. Those that the gateway has no memory for any more it refuses, which is as good.
+func (in *ingressScene) crowd(t *testing.T, at netip.AddrPort) {
+	t.Helper()
+	config := in.trusting()
+	config.ServerName = "shop.test"
+	var shaken atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(64)
+	for range crowdSize {
+		group.Go(func() error {
+			raw, err := in.client.DialContext(t.Context(), "tcp", at.String())
+			if err != nil {
+				return nil
+			}
+			t.Cleanup(func() { _ = raw.Close() })
+			_ = raw.SetDeadline(time.Now().Add(time.Minute))
+			if tls.Client(raw, config).HandshakeContext(t.Context()) == nil {
+				shaken.Add(1)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	t.Logf("%d of %d connections have shaken hands, and say nothing", shaken.Load(), crowdSize)
 }
 
 // othersAreServed waits until others are served 50 times in a row by a pod whose memory somebody fills.

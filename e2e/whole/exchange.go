@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +22,8 @@ const (
 	Drop          Shape = "drop"            // the client sends and closes without a word
 	Ask           Shape = "ask"             // the client shuts its side first; then the server sends and closes
 	Post          Shape = "post"            // the client sends and shuts its side; then the server gives a receipt and closes
+	Both          Shape = "both"            // both send at once; the server shuts its side when it has sent, however much is still to come, and the client does when it has
+	Refuse        Shape = "refuse"          // the server takes a little of what the client sends on and on, answers, and closes: its kernel resets what is left
 	ResetByServer Shape = "reset-by-server" // the server sends some and resets
 	ResetByClient Shape = "reset-by-client" // the client sends some and resets
 )
@@ -170,6 +173,10 @@ func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 		}
 	case Drop:
 		a.Bytes, a.Err = send(c, e.Size)
+	case Both:
+		a = e.both(c, from)
+	case Refuse:
+		a = e.refused(c, from)
 	case ResetByServer:
 		if a.Bytes, a.Err = receive(from, e.Size, e.Rest); a.Err == nil {
 			if _, err := fmt.Fprint(c, "."); err == nil { // all has come: now it may reset
@@ -183,6 +190,48 @@ func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 			}
 		}
 	}
+	return a
+}
+
+// refused sends on and on, and receives. A kernel tells of a reset once: whether to who reads or to who writes, both know. A write that fails after a clean
+// end says nothing of a reset.
+func (e Exchange) refused(c Conn, from io.Reader) (a Account) {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := send(c, refusedFactor*max(e.Size, 1<<20))
+		sent <- err
+	}()
+	a.Bytes, a.Err = receive(from, -1, e.Rest)
+	if a.Err == nil && a.Bytes < e.Size {
+		select {
+		case err := <-sent:
+			if errors.Is(err, syscall.ECONNRESET) {
+				a.Err = err
+			}
+			return a
+		case <-time.After(10 * time.Second): // it takes no end of it
+		}
+	}
+	_ = c.Close()
+	<-sent
+	return a
+}
+
+// refusedFactor is how many times as much as its answer somebody sends who is refused.
+const refusedFactor = 8
+
+// both sends and shuts its side while it receives. What came is the account.
+func (e Exchange) both(c Conn, from io.Reader) (a Account) {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := send(c, e.Size)
+		if err == nil {
+			err = c.CloseWrite()
+		}
+		sent <- err
+	}()
+	a.Bytes, a.Err = receive(from, -1, e.Rest)
+	a.Err = errors.Join(a.Err, <-sent)
 	return a
 }
 
@@ -245,6 +294,12 @@ func (e Exchange) server(c Conn, from io.Reader) (a Account) {
 		}
 	case Drop:
 		a.Bytes, a.Err = receive(from, -1, e.Rest)
+	case Both:
+		a = e.both(c, from)
+	case Refuse:
+		if _, a.Err = receive(from, min(e.Size, piece), 0); a.Err == nil {
+			a.Bytes, a.Err = send(c, e.Size)
+		}
 	case ResetByServer:
 		if a.Bytes, a.Err = send(c, e.Size); a.Err == nil {
 			if a.Err = expect(from, "."); a.Err == nil {

@@ -158,6 +158,24 @@ func (g *Gateway) before(other *Gateway) int {
 	return cmp.Or(g.Created.Compare(other.Created), g.Key.Compare(other.Key))
 }
 
+// gatewaysOrder puts Gateways in the order in which they have what several want at gateways of a namespace: its own, those of the root namespace, all others; among
+// equals by their age, which somebody may have before he writes what he wants.
+func (s *Snapshot) gatewaysOrder(ns string) func(a, b *Gateway) int {
+	rank := func(g *Gateway) rank {
+		switch g.Key.Namespace {
+		case ns:
+			return rankOwn
+		case s.Mesh.RootNamespace:
+			return rankRoot
+		default:
+			return rankOther
+		}
+	}
+	return func(a, b *Gateway) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.before(b))
+	}
+}
+
 // mayOpen says whether a Gateway of another namespace counts at gateways of one.
 func (s *Snapshot) mayOpen(g *Gateway, ns string) bool {
 	if g.Key.Kind == config.KindKubeGateway {
@@ -303,7 +321,7 @@ func (r *remembered[V]) get(i Ingress, find func(Ingress) V) V {
 // openedServers remembers what gateways open, until something changes about it.
 type openedServers = remembered[*IngressPorts]
 
-// Opened gives what an ingress gateway's pods open. Of what several Gateways want the oldest has it: the protocol of a port, a host that
+// Opened gives what an ingress gateway's pods open. Of what several Gateways want the first has it (gatewaysOrder): the protocol of a port, a host that
 // another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
 func (s *Snapshot) Opened(i Ingress) *IngressPorts { return s.opened.get(i, s.open) }
 
@@ -315,7 +333,7 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 			list = append(list, g)
 		}
 	}
-	slices.SortFunc(list, (*Gateway).before)
+	slices.SortFunc(list, s.gatewaysOrder(i.Namespace))
 	services := s.ingressServices(i)
 	n := 0
 	for _, g := range list {
@@ -374,7 +392,7 @@ type openedPort struct {
 	udp    bool
 }
 
-// portTaken is what older servers have of a port.
+// portTaken is what servers that come first have of a port.
 type portTaken struct {
 	kind  ServerKind
 	by    *Gateway
@@ -383,7 +401,7 @@ type portTaken struct {
 	several bool
 }
 
-// take gives a server what older ones left of its port.
+// take gives a server what others left of its port.
 func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 	if o.Serves == NotServed || config.IsGatewayPort(o.Listen) || o.Listen == 0 {
 		o.close(cmp.Or(o.Why, "port.number: proxies listen there themselves"))
@@ -396,12 +414,12 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 		ports[at] = p
 	}
 	if p.kind != o.Serves.Family() {
-		o.close("port.protocol: the port is of another protocol by the older " + p.by.Key.String())
+		o.close("port.protocol: the port is of another protocol by " + p.by.Key.String())
 		return
 	}
 	if o.Serves.Nameless() {
 		if has := p.hosts["*"]; has != nil {
-			o.close("port.number: the older " + has.Key.String() + " has all of it")
+			o.close("port.number: " + has.Key.String() + " has all of it")
 			return
 		}
 		p.hosts["*"], o.Hosts = o.Gateway, o.GatewayServer.Hosts
@@ -417,7 +435,7 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 	}
 	for _, f := range o.GatewayServer.Hosts {
 		if by := p.owner(f.Host, o); by != nil {
-			o.Closed = append(o.Closed, "hosts: "+f.Host+" is the older "+by.Key.String()+"'s")
+			o.Closed = append(o.Closed, "hosts: "+f.Host+" is "+by.Key.String()+"'s")
 			continue
 		}
 		o.Hosts = append(o.Hosts, f)
@@ -432,7 +450,7 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 	}
 }
 
-// owner is the older Gateway that has a host; nil where the server may have it.
+// owner is the Gateway that has a host already; nil where the server may have it.
 func (p *portTaken) owner(host string, o *IngressServer) *Gateway {
 	if by := p.hosts[host]; by != nil && (by.Key.Namespace != o.Gateway.Key.Namespace || p.kind == PassesTLS) {
 		return by

@@ -28,13 +28,13 @@ func (s *Snapshot) IsItself(i Ingress, ref Ref) bool {
 	return ok && i.Has(ref) && len(i.Labels) > 0 && (selects(i.common(), k.Selector) || selects(s.firstSelector(i), k.Selector))
 }
 
-// firstSelector is that of the oldest Gateway that opens anything at the gateway's pods: what it selects there are gateways, whatever labels younger
-// ones ask for beside it. Pods of one gateway may differ in these (a version, say), and would lead to each other otherwise.
+// firstSelector is that of the first Gateway (gatewaysOrder) that opens anything at the gateway's pods: what it selects there are gateways, whatever labels others
+// ask for beside it. Pods of one gateway may differ in these (a version, say), and would lead to each other otherwise.
 func (s *Snapshot) firstSelector(i Ingress) map[string]string {
 	var first *Gateway
-	labels := i.PodLabels()
+	labels, order := i.PodLabels(), s.gatewaysOrder(i.Namespace)
 	for _, g := range s.gateways {
-		if s.mayOpen(g, i.Namespace) && len(g.Selector) > 0 && selects(g.Selector, labels) && (first == nil || g.before(first) < 0) {
+		if s.mayOpen(g, i.Namespace) && len(g.Selector) > 0 && selects(g.Selector, labels) && (first == nil || order(g, first) < 0) {
 			first = g
 		}
 	}

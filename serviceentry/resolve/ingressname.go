@@ -37,7 +37,7 @@ type IngressRow struct {
 	// Own is the listener's host, where only connections lead to the name that were opened for it, or for a name below it: others share the table. ""
 	// where all that come do.
 	Own  string
-	By   []*registry.VirtualService // in order of age
+	By   []*registry.VirtualService // those of the Gateway's namespace first, then in order of age
 	HTTP []route.HTTP
 	L4   []route.L4
 	Ends map[string]IngressDestination // by their names
@@ -56,14 +56,16 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 	list, redirected := a.snap.Asking(name)
 	opened := a.snap.Opened(a.Ingress)
 	older := a.snap.AskedAlso(name)
-	for _, v := range list {
-		if !v.ExportTo.Includes(a.Namespace) {
-			continue
-		}
-		for _, at := range v.Gateways {
-			for _, o := range opened.Of(at) {
-				if a.lets(o, v, name) && !narrowed(opened, o, name) {
-					n.add(a, opened, o, v, older)
+	for _, own := range []bool{true, false} {
+		for _, v := range list {
+			if !v.ExportTo.Includes(a.Namespace) {
+				continue
+			}
+			for _, at := range v.Gateways {
+				for _, o := range opened.Of(at) {
+					if ownOf(o, v) == own && a.lets(o, v, name) && !narrowed(opened, o, name) {
+						n.add(a, opened, o, v, older)
+					}
 				}
 			}
 		}
@@ -73,7 +75,9 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 	for _, key := range redirected {
 		for _, o := range opened.Of(key.Namespace + "/" + key.Name) {
 			if o.Redirect && slices.ContainsFunc(o.Hosts, func(f registry.HostFilter) bool { return f.Host == name }) {
-				n.row(o).Redirect = true
+				if r := n.row(o); a.redirects(o.Gateway.Key.Namespace, r) {
+					r.Redirect = true
+				}
 			}
 		}
 	}
@@ -84,6 +88,20 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 		}
 	}
 	return n, len(n.Rows) > 0
+}
+
+// ownOf says whether a VirtualService is of the namespace of the Gateway that it is bound to. What that leads somewhere nobody else does, whoever was
+// there first: age is had before anything is written in an object.
+func ownOf(o *registry.IngressServer, v *registry.VirtualService) bool {
+	return v.Key.Namespace == o.Gateway.Key.Namespace
+}
+
+// redirects says whether Gateways of a namespace may have a row's requests redirected: what somebody else leads somewhere, by Gateways that are others', is his.
+func (a Ingress) redirects(ns string, r *IngressRow) bool {
+	if len(r.By) == 0 || ns == a.Namespace || ns == a.snap.Mesh.RootNamespace || ns == r.By[0].Key.Namespace {
+		return true
+	}
+	return slices.ContainsFunc(r.By[0].Gateways, func(at string) bool { return strings.HasPrefix(at, ns+"/") })
 }
 
 // HasUDP says whether any of it comes by UDP.
@@ -124,11 +142,11 @@ func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 	return &n.Rows[len(n.Rows)-1]
 }
 
-// add gives the routes of a VirtualService to a server's row. The oldest one's namespace has the name; whoever has a pattern that covers
-// it, and is older still, has it too.
+// add gives the routes of a VirtualService to a server's row. The first one's namespace has the name; whoever has a pattern that covers
+// it, and is older still, has it too, but for names of the Gateway's own namespace.
 func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.IngressServer, v *registry.VirtualService, older []*registry.VirtualService) {
 	taken := func(x *registry.VirtualService) bool {
-		return x.Key.Namespace != v.Key.Namespace && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
+		return x.Key.Namespace != v.Key.Namespace && !ownOf(o, v) && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
 			return slices.ContainsFunc(opened.Of(at), func(other *registry.IngressServer) bool {
 				return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && slices.ContainsFunc(x.Hosts, func(h string) bool {
 					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && registry.Covers(p, n.Name) })

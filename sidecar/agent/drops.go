@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -23,12 +24,13 @@ const dropsEvery = 10 * time.Second
 
 // drops turns what Envoy dropped into gap records, and what it turned away without an entry.
 type drops struct {
-	log    *slog.Logger
-	admin  string
-	gap    func(count uint64, reason string) error
-	last   uint64
-	total  atomic.Uint64 // over all Envoys
-	turned turnedAway
+	log     *slog.Logger
+	admin   string
+	gap     func(count uint64, reason string) error
+	last    uint64
+	total   atomic.Uint64 // over all Envoys
+	turned  turnedAway    // datagrams
+	refused turnedAway    // connections
 }
 
 // run looks every ten seconds until ctx ends.
@@ -48,13 +50,20 @@ func (d *drops) run(ctx context.Context) {
 }
 
 func (d *drops) look(ctx context.Context, client *http.Client) {
-	now, err := readStats(ctx, client, d.admin, regexp.QuoteMeta(droppedStat)+"|"+turnedStats)
+	now, err := readStats(ctx, client, d.admin, regexp.QuoteMeta(droppedStat)+"|"+turnedStats+"|"+refusedStats)
 	if err != nil {
 		return // Envoy is restarting
 	}
-	dropped := now[droppedStat]
+	dropped, refused := now[droppedStat], map[string]uint64{}
 	delete(now, droppedStat)
-	if err := errors.Join(d.note(dropped), d.noteTurned(now)); err != nil {
+	maps.DeleteFunc(now, func(name string, n uint64) bool {
+		is := strings.HasPrefix(name, "listener.")
+		if is {
+			refused[name] = n
+		}
+		return is
+	})
+	if err := errors.Join(d.note(dropped), d.noteTurned(now), d.noteRefused(refused)); err != nil {
 		d.log.Error("a gap in the audit log cannot be noted", "err", err)
 	}
 }
@@ -133,10 +142,14 @@ func (a *agent) note(count uint64, reason string) {
 // sessions as they may, or nobody to send to. No session begins, so Envoy has no entry of it.
 const turnedStats = `udp\..+\.downstream_sess_no_route|cluster\.outbound\|[0-9]+\|udp\..*\.upstream_cx_(overflow|none_healthy)`
 
+// refusedStats are the counters of connections that a listener closed as they came: of more than the proxy may have, and while its heap is full or what happens
+// cannot be recorded. They get to no filter, so Envoy has no entry of them.
+const refusedStats = `listener\..+\.downstream_(global_cx_overflow|cx_overload_reject)`
+
 // turnedAway knows how far such counters were.
 type turnedAway map[string]uint64
 
-// since gives how many datagrams more there are by now. A counter that is lower than before is a new listener's or Envoy's; one that is gone comes
+// since gives how many more there are by now. A counter that is lower than before is a new listener's or Envoy's; one that is gone comes
 // again at 0.
 func (t turnedAway) since(now map[string]uint64) (more uint64) {
 	for name, n := range now {
@@ -150,12 +163,21 @@ func (t turnedAway) since(now map[string]uint64) (more uint64) {
 
 // noteTurned has a gap for those since the last time. Where it cannot be noted they are among the next.
 func (d *drops) noteTurned(now map[string]uint64) error {
-	if n := d.turned.since(now); n > 0 {
-		d.log.Warn("datagrams were turned away", "count", n)
-		if err := d.gap(n, "datagrams were turned away: what their route leads to takes none, or has as many sessions as it may"); err != nil {
+	return d.noteMore(&d.turned, now, "datagrams were turned away", "what their route leads to takes none, or has as many sessions as it may")
+}
+
+// noteRefused is the same for connections.
+func (d *drops) noteRefused(now map[string]uint64) error {
+	return d.noteMore(&d.refused, now, "connections were refused as they came", "the proxy has as many as it may, has too little memory, or could not record them")
+}
+
+func (d *drops) noteMore(last *turnedAway, now map[string]uint64, what, why string) error {
+	if n := last.since(now); n > 0 {
+		d.log.Warn(what, "count", n)
+		if err := d.gap(n, what+": "+why); err != nil {
 			return err
 		}
 	}
-	d.turned = now
+	*last = now
 	return nil
 }
