@@ -166,7 +166,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"yesterday", "-1h", "d", "1d1d", "99999999d", "1h2d"} {
+	for _, text := range []string{"yesterday", "-1h", "d", "1d1d", "99999999d", "1h2d", "15251w", "30501w", "65535w", "15250w200d", "15250w2562047h"} {
 		if got, err := ParseTime(text, noon); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
