@@ -356,6 +356,11 @@ func TestHostileTextIsHarmless(t *testing.T) {
 	if strings.ContainsAny(table, "\x1b\u202e") || strings.Count(table, "\n") != 2 || !strings.Contains(table, `a\x1b[2Jb\u202ec\nd`) {
 		t.Errorf("%q", table)
 	}
+	for _, formula := range []string{"=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠a"} {
+		if got := csvCells([]any{formula, "a" + formula, int64(-1)}); got[0] != "'"+formula || got[1] != "a"+formula || got[2] != "-1" {
+			t.Errorf("%q", got)
+		}
+	}
 	if rows := write(t, "csv", r); !strings.Contains(rows, "'=cmd|") {
 		t.Errorf("%q", rows)
 	}

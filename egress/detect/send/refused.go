@@ -30,6 +30,7 @@ func (r *Records) Send(ctx context.Context, records []record.Record) error {
 		}
 		r.divides = n > 1
 		err := r.send(ctx, rest[:n])
+		r.divides = false // what is asked beside is no larger or smaller
 		switch {
 		case err == nil:
 			rest = rest[n:]
