@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,19 @@ func Main(root *cobra.Command) {
 	if err != nil && code != No {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", root.Name(), err)
 	}
-	os.Exit(code)
+	os.Exit(exitAs(code, os.Getenv(UsageEnv)))
+}
+
+// UsageEnv is for who starts this program and has to tell a wrong call from a crash: Go ends a program that panics, or whose C code breaks, with the code of a wrong call (2).
+// With a number in it that is the code of a wrong call.
+const UsageEnv = "SALLYPORT_EXIT_OF_WRONG_CALL"
+
+// exitAs is the exit code where that of a wrong call is to be another one.
+func exitAs(code int, usage string) int {
+	if n, err := strconv.ParseUint(usage, 10, 8); err == nil && n > Failed && code == Usage {
+		return int(n)
+	}
+	return code
 }
 
 // The exit codes.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	lastPause  = 10 * time.Second
 	// endWithin is how long a child may take to end when it is told to.
 	endWithin = 20 * time.Second
+	// childUsage is how a child says that its call was wrong, so that starting it again is no use. A crash says 2.
+	childUsage = 64
 )
 
 // keep runs the child until ctx ends; then it is told to end, and waited for.
@@ -45,7 +48,7 @@ func (c *child) keep(ctx context.Context) error {
 			return nil
 		}
 		var wrong *exec.ExitError
-		if errors.As(err, &wrong) && wrong.ExitCode() == exitUsage {
+		if errors.As(err, &wrong) && wrong.ExitCode() == childUsage {
 			return fmt.Errorf("%s cannot run: see its message above", c.name)
 		}
 		if time.Since(began) > lastPause {
@@ -64,6 +67,7 @@ func (c *child) keep(ctx context.Context) error {
 func (c *child) once(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.file, c.args...)
 	cmd.Stdout, cmd.Stderr = c.output, c.output
+	cmd.Env = append(os.Environ(), program.UsageEnv+"="+strconv.Itoa(childUsage))
 	// a group of its own: Ctrl-C reaches this process, which tells the child in its own time
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -79,12 +79,7 @@ failed.`,
   sallyport explain --up ./egress https://external.com
   sallyport explain --data ~/.local/state/sallyport https://external.com
   sallyport explain --kubeconfig ~/.kube/config --from shop/checkout https://external.com`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return program.Misuse(fmt.Errorf("explain takes one URL, like https://external.com; got %d arguments", len(args)))
-			}
-			return nil
-		},
+		Args: oneURL,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&f.configDir, "config-dir", "", "directory of YAML files")
@@ -95,6 +90,18 @@ failed.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 	f.cluster.add(cmd.Flags())
 	return cmd
+}
+
+// oneURL is what explain takes. Who asks is often written before it.
+func oneURL(_ *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	isURL := func(text string) bool { return strings.Contains(text, "://") }
+	if len(args) == 2 && !isURL(args[0]) && isURL(args[1]) {
+		return program.Misuse(fmt.Errorf("explain takes one URL; who asks stands behind --from: sallyport explain … --from %s %s", args[0], args[1]))
+	}
+	return program.Misuse(fmt.Errorf("explain takes one URL, like https://external.com; got %d arguments", len(args)))
 }
 
 func (f *explainFlags) run(cmd *cobra.Command, target string) error {

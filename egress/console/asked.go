@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/url"
 	"time"
 
@@ -18,7 +19,11 @@ type asked struct {
 
 // ask reads a request's address.
 func ask(u *url.URL, now time.Time) (a asked, err error) {
-	a = asked{Text: u.Query().Get("q"), Path: u.Path, values: u.Query()}
+	a = asked{Path: u.Path}
+	if a.values, err = url.ParseQuery(u.RawQuery); err != nil { // half of it would be another filter, which shows more
+		return a, fmt.Errorf("the address of this page is no whole one: %w", err)
+	}
+	a.Text = a.values.Get("q")
 	if a.Expression, err = query.ParseExpression(a.Text); err != nil {
 		return a, err
 	}
@@ -43,8 +48,17 @@ func (a asked) with(terms ...query.Term) asked {
 	return a
 }
 
-// is is a term that a key has a value; of a list of values one.
-func is(key string, values ...string) query.Term { return query.Term{Key: key, Values: values} }
+// is is a term that a key has a value, of which nothing stands for anything else: it is what others wrote.
+func is(key, value string) query.Term { return like(key, query.Literally(value)) }
+
+// like is a term that a key's value fits one of some globs.
+func like(key string, globs ...string) query.Term { return query.Term{Key: key, Values: globs} }
+
+// below is a term that a key has a name, or one below it.
+func below(key, name string) query.Term {
+	name = query.Literally(name)
+	return like(key, name, "*."+name)
+}
 
 // link writes an address: of a page, with a filter and further parameters, name and value after one another. What is "" is left out.
 func link(path string, e query.Expression, more ...string) string {

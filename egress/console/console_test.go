@@ -169,6 +169,7 @@ func TestWrongAddresses(t *testing.T) {
 	for path, want := range map[string]int{
 		"/log?q=colour:red": 400, "/?q=since:tomorrow": 400, "/log?group=colour": 400, "/log?page=101": 400, "/host": 400, "/record": 400,
 		"/record?proxy=p&epoch=1&seq=1": 404, "/nothing": 404, "/log?q=%00": 400,
+		"/log?q=host:a%2": 400, "/log?q=%": 400, "/?q=host:a;b": 400, // half an address is another filter, or none
 	} {
 		response := get(t, h, "localhost", path)
 		text, _ := io.ReadAll(response.Body)

@@ -57,10 +57,10 @@ func show(f detect.Finding) finding {
 	}
 	e := query.Expression{Since: iso(f.First), Until: iso(f.Last.Add(around))}
 	if f.Namespace != "" {
-		e = e.With(is("workload", f.Namespace+"/"+f.Workload+"*"))
+		e = e.With(like("workload", query.Literally(f.Namespace+"/"+f.Workload)+"*"))
 	}
 	if f.Host != "" {
-		e = e.With(is("host", f.Host, "*."+f.Host))
+		e = e.With(below("host", f.Host))
 	}
 	out.Link = link("/log", e)
 	return out

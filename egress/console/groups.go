@@ -39,12 +39,14 @@ var (
 
 var dimensions = []dimension{
 	{Name: "host", Title: "Host", column: "coalesce(host, '')", reads: []string{"host"}, terms: key("host"), page: "host"},
-	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: func(v string) []query.Term { return []query.Term{is("host", v, "*."+v)} }},
+	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: func(v string) []query.Term { return []query.Term{below("host", v)} }},
 	{Name: "workload", Title: "Workload", column: who, reads: whoReads, terms: termsOfWorkload, page: "workload"},
 	{Name: "rule", Title: "Decided by", column: decider, reads: deciderReads, terms: termsOfRule},
 	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", reads: []string{"reason"}, terms: key("reason")},
 	{Name: "way", Title: "Way", column: "coalesce(path, '')", reads: []string{"path"}, terms: key("path")},
-	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", reads: []string{"destination"}, terms: func(v string) []query.Term { return []query.Term{is("address", v, v+":*")} }},
+	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", reads: []string{"destination"}, terms: func(v string) []query.Term {
+		return []query.Term{like("address", query.Literally(v), query.Literally(v)+":*")}
+	}},
 	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", reads: []string{"workload"}, terms: func(v string) []query.Term { return []query.Term{is("workload", "/"+v)} }},
 	{Name: "port", Title: "Port", column: "coalesce(port, 0)::VARCHAR", reads: []string{"port"}, terms: key("port")},
 	{Name: "proxy", Title: "Proxy", column: "proxy", reads: []string{"proxy"}, terms: key("proxy")},

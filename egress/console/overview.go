@@ -46,7 +46,7 @@ type gap struct {
 }
 
 func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view, error) {
-	o := overview{DeniedLink: link("/log", a.Expression.With(is("verdict", "denied"))), WouldLink: link("/log", a.Expression.With(is("would-deny", "*")))}
+	o := overview{DeniedLink: link("/log", a.Expression.With(is("verdict", "denied"))), WouldLink: link("/log", a.Expression.With(like("would-deny", "*")))}
 	v := view{Template: "overview", Title: "Overview"}
 	var err error
 	if o.totals, err = h.total(ctx, a); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,10 +110,10 @@ func (f *Finding) set(name string, cell any) (err error) {
 	return err
 }
 
-// identify makes the ID.
+// identify makes the ID. It is so long that nobody finds two hosts with the same one: what was told once is not told again (watch).
 func (f *Finding) identify() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d", f.Detection, f.Namespace, f.Workload, f.Host, f.Port))
-	return f.Detection + "-" + hex.EncodeToString(sum[:6])
+	return f.Detection + "-" + hex.EncodeToString(sum[:16])
 }
 
 // bound cuts what others made long.
@@ -161,7 +162,7 @@ func numberOf(cell any) (float64, error) {
 		return 0, nil
 	}
 	n, err := strconv.ParseFloat(fmt.Sprint(cell), 64)
-	if err != nil {
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) { // of which JSON has none: one of them would take all findings along
 		return 0, fmt.Errorf("%.80q is no number", fmt.Sprint(cell))
 	}
 	return n, nil

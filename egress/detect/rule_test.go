@@ -138,6 +138,8 @@ func TestOwnRules(t *testing.T) {
 		"i-many.sql":     head("i-many") + "SELECT " + columns + " FROM range(1000000)",
 		"j-type.sql":     head("j-type") + "SELECT * REPLACE ('soon' AS first) FROM (SELECT " + columns + ")",
 		"l-escape.sql":   head("l-escape") + "SELECT " + columns + ", (host || chr(27) || '[31m')::INTEGER AS n FROM traffic",
+		"o-nan.sql":      head("o-nan") + "SELECT " + columns + ", 'NaN'::DOUBLE AS score",
+		"p-endless.sql":  head("p-endless") + "SELECT * REPLACE ('Infinity'::DOUBLE AS count) FROM (SELECT " + columns + ")",
 		"k-severity.sql": head("k-severity") + "SELECT " + columns + ", 'critical' AS severity, NULL AS port, 0.5::DECIMAL(3,2) AS score",
 	})
 	own, err := detect.LoadDir(dir)
@@ -162,6 +164,7 @@ func TestOwnRules(t *testing.T) {
 	for id, want := range map[string]string{
 		"b-syntax": "LINE 8", "c-column": `"colour" not found`, "d-write": "", "e-missing": "must have the columns namespace, workload, host", "m-first": `no column "first"`, "f-file": "disabled by configuration",
 		"g-name": "line 6: there is no $nobody; there are $domain, $feed", "l-escape": "\uFFFD[31m", "j-type": `column "first": "soon" is no time`,
+		"o-nan": `column "score": "NaN" is no number`, "p-endless": `column "count": "+Inf" is no number`,
 	} {
 		if got, broke := why[id]; !broke || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", id, got, want)

@@ -35,6 +35,23 @@ func keep(t *testing.T, f review.Files, d review.Decision) {
 	}
 }
 
+// TestIdsOfTwo: whoever chooses hosts finds two with the same id. A word about the one says nothing about the other, and neither is decided by the id.
+func TestIdsOfTwo(t *testing.T) {
+	const one, other = "h4181941.test", "h33064555.test" // found by trying forty million
+	id := review.ID("shop", "cart", one, 443)
+	if id != review.ID("shop", "cart", other, 443) {
+		t.Fatal("ids are made another way: look for two again")
+	}
+	items := review.Items([]suggest.Wait{wait(one), wait(other)}, nil, now)
+	if _, err := review.Find(items, id, false); err == nil || !strings.Contains(err.Error(), one) || !strings.Contains(err.Error(), other) {
+		t.Errorf("one of two is decided: %v", err)
+	}
+	items = review.Items([]suggest.Wait{wait(other)}, []review.Decision{word(one, review.StateApproved)}, now)
+	if len(items) != 2 || items[0].Host != other || items[0].State != review.StateWaiting {
+		t.Errorf("what nobody decided is %+v", items[0])
+	}
+}
+
 func TestItems(t *testing.T) {
 	snoozed, over := word("snoozed.test", review.StateSnoozed), word("over.test", review.StateSnoozed)
 	snoozed.Until, over.Until = now.Add(time.Hour), now.Add(-time.Hour)

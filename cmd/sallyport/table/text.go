@@ -25,7 +25,7 @@ func (t Table) CSV(w io.Writer) error {
 	for _, row := range append([][]string{t.Heads}, t.Rows...) {
 		safe := make([]string, len(row))
 		for i, s := range row {
-			if safe[i] = s; s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+			if safe[i] = s; strings.IndexAny(s, "=+-@\t\r\n＝＋－＠") == 0 {
 				safe[i] = "'" + s
 			}
 		}

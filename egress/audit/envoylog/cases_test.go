@@ -97,6 +97,19 @@ func sidecarRequests() map[string]logCase {
 				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Reason: "the host takes no such request", Flags: []string{"NR"},
 			})},
+		"what is no HTTP": {place, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{DownstreamProtocolError: true}), 0, "", "", 400, "http1.codec_error"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Port: 80,
+				Protocol: "http", Status: 400, Reason: "what came is no request that the proxy reads, so that it went nowhere", Flags: []string{"DPE"},
+			})},
+		"a head that is too large": {place, httpLog(common("", ""), get, "external.com", "/", 431, "request_headers_too_large"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 431, Reason: "what came is no request that the proxy reads, so that it went nowhere",
+			})},
 		"a user's answer": {place, httpLog(
 			common("", "mine", "policy", "VirtualService/default/v"), get, "external.com", "/", 200, "direct_response"),
 			want(record.Record{

@@ -78,6 +78,8 @@ func (r *entry) judge(details string) {
 		r.deny(r.pathDenied(), "the proxy takes nothing new: its memory is full, or there is no room for its audit records")
 	case r.tags.handshake != "":
 		r.deny(r.pathDenied(), handshakeProblem(r.tags.handshake))
+	case r.unread(role):
+		r.deny(r.pathDenied(), "what came is no request that the proxy reads, so that it went nowhere")
 	case r.undecided(role):
 		r.deny(record.PathBlackhole, "it ended before it was decided where it goes")
 	case r.Route == wire.WrongProtocolRoute:
@@ -183,6 +185,11 @@ func (r *entry) undecided(role string) bool {
 	default:
 		return false
 	}
+}
+
+// unread says whether a request was answered before anything was decided about it: it breaks HTTP's rules, or is larger than the proxy reads.
+func (r *entry) unread(role string) bool {
+	return r.Class == record.HTTP && role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NR") && !slices.Contains(r.Flags, "NC") && r.Status/100 == 4
 }
 
 const madeUpReason = "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere"

@@ -117,13 +117,13 @@ func nextTerm(text string) (t Term, word, rest string, err error) {
 	if t.Key == "" { // a word alone is a part of a host
 		t.Key = "host"
 		for i, v := range t.Values {
-			t.Values[i] = "*" + strings.Trim(v, "*") + "*"
+			t.Values[i] = around(v)
 		}
 	}
 	return t, text[:len(text)-len(rest)], rest, nil
 }
 
-// nextValue reads up to a space or a comma, or a text in quotes, in which \ takes the next character as it is.
+// nextValue reads up to a space or a comma, or a text in quotes, in which \ takes the next character as it is: the value is a glob, so that it stays before those that are special there.
 func nextValue(text string) (value, rest string, quoted bool, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
@@ -133,13 +133,15 @@ func nextValue(text string) (value, rest string, quoted bool, err error) {
 		if at := strings.IndexByte(text[:end], '"'); at >= 0 {
 			return "", "", false, fmt.Errorf("filter %q: write the whole value in quotes, as in reason:\"not registered\"", text[:end])
 		}
-		return text[:end], text[end:], false, nil
+		return unquoted(text[:end]), text[end:], false, nil
 	}
 	var b strings.Builder
 	for i := 1; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text):
-			i++
+			if i++; strings.IndexByte(special, text[i]) >= 0 {
+				b.WriteByte('\\')
+			}
 			b.WriteByte(text[i])
 		case c == '"':
 			rest = text[i+1:]
@@ -188,7 +190,7 @@ func quoteValue(v string) string {
 	if v != "" && !strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`",\<>`, r) }) {
 		return v
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`
+	return `"` + strings.ReplaceAll(unquoted(v), `"`, `\"`) + `"`
 }
 
 // With gives the expression with a term more. What says the same, or the opposite, about the same goes.

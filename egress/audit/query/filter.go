@@ -1,7 +1,9 @@
 package query
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +65,9 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	d, err := ParseDuration(text)
+	if errors.Is(err, errTooLong) {
+		return time.Time{}, err
+	}
 	if err != nil || d < 0 {
 		return time.Time{}, fmt.Errorf("time %q: write a duration before now (30m, 1h, 7d) or a time (%s)",
 			text, "2006-01-02T15:04:05Z")
@@ -85,14 +90,22 @@ func ParseDuration(text string) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("duration %q: %w", text, err)
 		}
+		if time.Duration(n) > (math.MaxInt64-total)/unit.length {
+			return 0, fmt.Errorf("duration %q: %w", text, errTooLong)
+		}
 		total, text = total+time.Duration(n)*unit.length, rest
 	}
 	if text == "" && total > 0 {
 		return total, nil
 	}
 	d, err := time.ParseDuration(text)
+	if d > math.MaxInt64-total {
+		return 0, fmt.Errorf("duration %q: %w", text, errTooLong)
+	}
 	return total + d, err
 }
+
+var errTooLong = errors.New("it is longer than 292 years")
 
 // Match says whether a record fits; Limit is not looked at. It agrees with Condition.
 func (f Filter) Match(r *record.Record) bool {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
@@ -136,13 +135,18 @@ func (c *csvWriter) Close() error {
 	return c.Flush()
 }
 
+// isFormula says whether a spreadsheet may take a text for a formula: also by a sign of East Asian width, or behind a line's end.
+func isFormula(text string) bool {
+	return text != "" && strings.IndexAny(text, "=+-@\t\r\n＝＋－＠") == 0
+}
+
 // csvCells writes cells as text. A text that a spreadsheet would take for a formula gets an apostrophe in front: host
 // names and paths are what an attacker chose.
 func csvCells(cells []any) []string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
 		out[i] = plain(c)
-		if _, text := c.(string); text && out[i] != "" && slices.Contains([]byte("=+-@\t\r"), out[i][0]) {
+		if _, text := c.(string); text && isFormula(out[i]) {
 			out[i] = "'" + out[i]
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
@@ -188,8 +187,8 @@ func textWhere(name, glob string) (string, any) {
 	if slices.Contains(folded, name) {
 		of, glob = "lower("+of+")", strings.ToLower(glob)
 	}
-	if !strings.ContainsAny(glob, "*?") {
-		return of + " = ?", glob
+	if text, only := plainGlob(glob); only {
+		return of + " = ?", text
 	}
 	return of + ` LIKE ? ESCAPE '\'`, globLike(glob)
 }
@@ -229,8 +228,8 @@ func listed(name, doc, example, of string) Key {
 			if value == "" {
 				return list + " = ?", []any{",,"}
 			}
-			if !strings.ContainsAny(value, "*?") {
-				return "contains(" + list + ", ?)", []any{"," + value + ","}
+			if item, only := plainGlob(value); only {
+				return "contains(" + list + ", ?)", []any{"," + item + ","}
 			}
 			return "len(list_filter(string_split(coalesce(" + of + `, ''), ','), lambda x: x LIKE ? ESCAPE '\')) > 0`, []any{globLike(value)}
 		},
@@ -408,9 +407,9 @@ func parseBytes(text string) (uint64, error) {
 }
 
 func parseNanos(text string) (uint64, error) {
-	d, err := time.ParseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration, like 30s or 500ms", text)
+		return 0, fmt.Errorf("%q is no duration, like 30s, 500ms or 1d", text)
 	}
 	return uint64(d), nil
 }

@@ -166,7 +166,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"yesterday", "-1h", "d", "1d1d", "99999999d", "1h2d"} {
+	for _, text := range []string{"yesterday", "-1h", "d", "1d1d", "99999999d", "1h2d", "15251w", "30501w", "65535w", "15250w200d", "15250w2562047h"} {
 		if got, err := ParseTime(text, noon); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
@@ -355,6 +355,11 @@ func TestHostileTextIsHarmless(t *testing.T) {
 	table := write(t, "table", r)
 	if strings.ContainsAny(table, "\x1b\u202e") || strings.Count(table, "\n") != 2 || !strings.Contains(table, `a\x1b[2Jb\u202ec\nd`) {
 		t.Errorf("%q", table)
+	}
+	for _, formula := range []string{"=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠a"} {
+		if got := csvCells([]any{formula, "a" + formula, int64(-1)}); got[0] != "'"+formula || got[1] != "a"+formula || got[2] != "-1" {
+			t.Errorf("%q", got)
+		}
 	}
 	if rows := write(t, "csv", r); !strings.Contains(rows, "'=cmd|") {
 		t.Errorf("%q", rows)

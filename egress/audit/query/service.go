@@ -25,6 +25,9 @@ const serviceName = "sallyport.audit.v1.Query"
 // answerBytes is about how large one answer of SQL is.
 const answerBytes = 256 << 10
 
+// mostRow is how large a row may be: what gRPC takes as one message, and the rows before it.
+const mostRow = 3 << 20
+
 // Service offers a store to remote sources.
 type Service struct{ store *store.Store }
 
@@ -139,8 +142,12 @@ func (s *rowSender) Columns(names []string) error {
 }
 
 func (s *rowSender) Row(cells []any) error {
+	before := s.lines.Len()
 	if err := json.NewEncoder(&s.lines).Encode(cells); err != nil {
 		return fmt.Errorf("audit sql: %w", err)
+	}
+	if s.lines.Len()-before > mostRow {
+		return StatementError{errors.New("a row of the answer has more than 3 MiB: ask for less of it, such as left(url_path, 1000)")}
 	}
 	if s.lines.Len() < answerBytes {
 		return nil

@@ -34,7 +34,7 @@ type Options struct {
 	// Settle, if set, is nil when the receiver has taken all that Send was given since it was called last: the mark waits for it. Waits says whether it would have to wait.
 	Settle func(context.Context) error
 	Waits  func() bool
-	// Unfit, if set, is how many records the receiver was told of as missing since it was called last, since they are larger than what it takes.
+	// Unfit, if set, is how many records the receiver will never have, since it was called last: it was told of them as missing, or refused them for good.
 	Unfit func() uint64
 
 	Batch   int           // records that are sent at once; default 500
@@ -238,7 +238,7 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		sent:     counter("records_total", "Records that a receiver took, by its kind."),
 		failures: counter("failures_total", "Tries that failed."),
-		missed:   counter("missed_records_total", "Records that the receiver was told of as missing: deleted for their age before they were sent, or larger than what it takes."),
+		missed:   counter("missed_records_total", "Records that the receiver was told of as missing: deleted for their age before they were sent, or larger than what it takes; or that it refused for good."),
 	}
 }
 

@@ -105,14 +105,20 @@ type chosen struct {
 // perRecord are the columns that tell rows apart by what RowsTable has.
 var perRecord = map[string]bool{"day": true, "began": true, "url_path": true}
 
-// addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
-// texts compared. Where there are others among them, which have no such numbers, texts are compared of all.
-func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
+// withoutNumbers says whether records are among them that name no parts.
+func (of chosen) withoutNumbers(ctx context.Context, db queryer) (whole bool, err error) {
 	kept, err := hasTable(ctx, db, WholeTable) // what is read of the lake is one relation
-	whole := !kept
+	whole = !kept
 	if err == nil && kept {
 		err = db.QueryRowContext(ctx, "SELECT EXISTS (FROM "+Others+" WHERE "+of.came+")", of.args...).Scan(&whole)
 	}
+	return whole, err
+}
+
+// addedUp is a SELECT of what records add up to. Those that have all their parts in common are added up first, by the numbers of these; only then are
+// texts compared. Where there are others among them, which have no such numbers, texts are compared of all.
+func addedUp(ctx context.Context, db queryer, columns []inputColumn, of chosen) (string, error) {
+	whole, err := of.withoutNumbers(ctx, db)
 	if err != nil {
 		return "", err
 	}

@@ -80,7 +80,7 @@ function drags() {
       if (from !== null && moved && event.type === "pointerup") {
         const since = Number(svg.dataset.since), span = Number(svg.dataset.until) - since;
         const [a, b] = [from, at(event)].sort((x, y) => x - y).map((x) => new Date(since + x * span).toISOString());
-        location.assign(svg.dataset.between.replace("SINCE", encodeURIComponent(a)).replace("UNTIL", encodeURIComponent(b)));
+        location.assign(svg.dataset.between.replace("since%3ASINCE+until%3AUNTIL", `since%3A${encodeURIComponent(a)}+until%3A${encodeURIComponent(b)}`)); // both: a filter may have either word
       }
       rect?.remove();
       from = rect = null;

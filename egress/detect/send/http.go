@@ -132,6 +132,8 @@ func judge(r *http.Response) error {
 			return errors.Join(fmt.Errorf("it answered %s", r.Status), backoff.RetryAfter(min(wait, 30)))
 		}
 		return fmt.Errorf("it answered %s", r.Status)
+	case code == http.StatusRequestEntityTooLarge:
+		return backoff.Permanent(fmt.Errorf("it answered %s: %w", r.Status, errTooLarge))
 	case code/100 == 3:
 		return backoff.Permanent(fmt.Errorf("it answered %s: redirects are not followed; give the URL that it leads to", r.Status))
 	default:
@@ -143,7 +145,13 @@ func judge(r *http.Response) error {
 func (t *to) again(ctx context.Context, f func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = t.options.Pause
-	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, f() },
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := f()
+		if t.divides && tookTooLong(err) {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	},
 		backoff.WithBackOff(pauses), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(tries*(t.options.Timeout+10*time.Second)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Name(), err)

@@ -20,16 +20,16 @@ import (
 // connection with it, and what was under way: it is sent again, by a connection made by what the files say then.
 type kafkaTopic struct {
 	*to
-	producer *producer     // nil where there is no connection
-	limit    int           // how many bytes a batch may have, as far as refusals told; 0 where nothing was refused
-	unfit    atomic.Uint64 // messages that only say that a record did not fit, since somebody asked
+	producer *producer      // nil where there is no connection
+	limit    int            // how many bytes a batch may have, as far as refusals told; 0 where nothing was refused
+	unfit    *atomic.Uint64 // messages that only say that a record did not fit
 }
 
 // heldBytes is how much may be under way when more is sent; a batch of a sink comes on top.
 const heldBytes = 16 << 20
 
-func newKafkaTopic(t *to) (*kafkaTopic, error) {
-	k := &kafkaTopic{to: t}
+func newKafkaTopic(t *to, unfit *atomic.Uint64) (*kafkaTopic, error) {
+	k := &kafkaTopic{to: t, unfit: unfit}
 	_, err := k.settings()
 	return k, err
 }

@@ -184,7 +184,7 @@ func TestKafkaSaysWhoItIs(t *testing.T) {
 // TestKafkaSettings: what cannot work is said when it is read, without secrets.
 func TestKafkaSettings(t *testing.T) {
 	for want, lines := range map[string][]string{
-		"begins with tls:// or tcp://":            {"https://k.test:9093/records"},
+		"write it like tls://HOST:9093/TOPIC":     {"https://k.test:9093/records"},
 		"names no topic":                          {"tls://k.test:9093"},
 		"no HOST:PORT":                            {"tls://k.test/records"},
 		"further ones in bootstrap.servers":       {"tls://k.test:9093/records", "bootstrap.servers: other.test"},

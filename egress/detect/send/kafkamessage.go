@@ -56,7 +56,7 @@ func fit(r *record.Record, event ocsf.Event, room int) (value []byte, whole bool
 			return value, err == nil, err
 		}
 	}
-	gap := record.Record{Proxy: r.Proxy, Epoch: r.Epoch, Seq: r.Seq, Time: r.Time, Class: record.Gap, Count: max(r.Count, 1), Reason: "too large for the topic"}
+	gap := missing(r, "too large for the topic")
 	if value, err = json.Marshal(ocsf.FromRecord(gap)); err == nil && len(value) > room {
 		err = fmt.Errorf("the topic's max.message.bytes leaves %d bytes for an event, in which none fits: set it to 64 KiB or more", max(room, 0))
 	}

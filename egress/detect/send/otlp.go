@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/log"
 	sdk "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
+	collogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sallyport/sallyport/egress/detect"
 )
@@ -21,34 +25,74 @@ type otlp struct{ *to }
 
 // Send implements Sink.
 func (o otlp) Send(ctx context.Context, findings []detect.Finding) error {
-	return o.export(ctx, o.records(ctx, len(findings), func(i int) log.Record { return o.record(&findings[i]) }))
+	refused, err := o.export(ctx, o.records(ctx, len(findings), func(i int) log.Record { return o.record(&findings[i]) }))
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("%s: it refused %d of %d findings", o.Name(), refused, len(findings))
+	}
+	return err
 }
 
-// export sends log records, all of them or, as far as the other side says, none.
-func (o otlp) export(ctx context.Context, records []sdk.Record) (err error) {
+// export sends log records. refused is how many of them the other side will never take, as it says; the others it has.
+func (o otlp) export(ctx context.Context, records []sdk.Record) (refused uint64, err error) {
 	a, err := o.read()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client, err := o.client()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	exporter, err := otlploghttp.New(ctx, otlploghttp.WithEndpointURL(a.String()), otlploghttp.WithHeaders(a.headers), otlploghttp.WithHTTPClient(client),
+	said := &answers{next: client.Transport}
+	listening := *client
+	listening.Transport = said
+	exporter, err := otlploghttp.New(ctx, otlploghttp.WithEndpointURL(a.String()), otlploghttp.WithHeaders(a.headers), otlploghttp.WithHTTPClient(&listening),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{}))
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.Name(), a.secretive(err))
+		return 0, fmt.Errorf("%s: %w", o.Name(), a.secretive(err))
 	}
 	defer func() { err = errors.Join(err, exporter.Shutdown(context.WithoutCancel(ctx))) }()
-	return o.again(ctx, func() error {
-		if err := exporter.Export(ctx, records); err != nil {
-			if broken := (*url.Error)(nil); errors.As(err, &broken) { // no answer
-				o.closeIdle()
-			}
-			return a.secretive(err)
+	err = o.again(ctx, func() error {
+		said.judged, said.refused = nil, 0
+		err := exporter.Export(ctx, records)
+		switch broken := (*url.Error)(nil); {
+		case err == nil:
+			return nil
+		case said.judged != nil:
+			return said.judged
+		case errors.As(err, &broken): // no answer
+			o.closeIdle()
 		}
-		return nil
+		return a.secretive(err)
 	})
+	return min(said.refused, uint64(len(records))), err
+}
+
+// answers looks at what a receiver answers before the exporter does, to which all that it does not take is one error.
+type answers struct {
+	next    http.RoundTripper
+	judged  error  // what the last answer's status means
+	refused uint64 // of a message that was taken in part: how many records are not to be sent again
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if s.judged = judge(response); s.judged != nil {
+		return response, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	response.Body = http.NoBody
+	var said collogs.ExportLogsServiceResponse
+	if proto.Unmarshal(body, &said) == nil { // what is none says nothing, and the status that all was taken
+		s.refused = uint64(max(said.GetPartialSuccess().GetRejectedLogRecords(), 0))
+	}
+	return response, nil
 }
 
 // records makes log records: the SDK makes none but by a logger.

@@ -3,11 +3,9 @@ package send
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"time"
+	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.opentelemetry.io/otel/attribute"
@@ -25,8 +23,11 @@ type Records struct {
 	*to
 	send  func(context.Context, []record.Record) error
 	later later // of a receiver that may say later that it has taken what it was sent; nil of others
-	unfit func() uint64
+	unfit atomic.Uint64
 	close func()
+
+	most   int // how many are sent at once; 0 is as many as there are
+	inTurn int // messages of so many that were taken since it changed
 }
 
 // later is a receiver that may say later that it has taken what it was sent: settle is nil when it has taken all of it, and waits says whether it would wait.
@@ -43,7 +44,7 @@ func NewRecords(target string, o Options) (*Records, error) {
 		return nil, err
 	}
 	t.keeps = true
-	r := &Records{to: t, unfit: func() uint64 { return 0 }, close: t.closeIdle}
+	r := &Records{to: t, close: t.closeIdle}
 	switch t.kind {
 	case "splunk":
 		c, err := newEventCollector(t)
@@ -52,12 +53,11 @@ func NewRecords(target string, o Options) (*Records, error) {
 		}
 		r.send, r.later = c.send, c
 	case "kafka":
-		k, err := newKafkaTopic(t)
+		k, err := newKafkaTopic(t, &r.unfit)
 		if err != nil {
 			return nil, err
 		}
 		r.send, r.later, r.close = k.send, k, k.close
-		r.unfit = func() uint64 { return k.unfit.Swap(0) }
 	case "otlp":
 		r.send = r.otlp
 	case "syslog":
@@ -73,11 +73,6 @@ func NewRecords(target string, o Options) (*Records, error) {
 	return r, nil
 }
 
-// Send is nil when the other side has taken all of them, or says later, to Settle, whether it did.
-func (r *Records) Send(ctx context.Context, records []record.Record) error {
-	return r.send(ctx, records)
-}
-
 // Waits says whether something was sent that the other side has not said yet to have taken.
 func (r *Records) Waits() bool { return r.later != nil && r.later.waits() }
 
@@ -89,8 +84,8 @@ func (r *Records) Settle(ctx context.Context) error {
 	return r.later.settle(ctx)
 }
 
-// Unfit is how many records were told as missing since it was called last, since they are larger than what the other side takes.
-func (r *Records) Unfit() uint64 { return r.unfit() }
+// Unfit is how many records the other side will never have, since it was called last: larger than what it takes, and told as missing, or refused for good.
+func (r *Records) Unfit() uint64 { return r.unfit.Swap(0) }
 
 // Close ends connections. What was sent and not settled has to be sent again.
 func (r *Records) Close() { r.close() }
@@ -105,7 +100,7 @@ func (r *Records) ocsf(ctx context.Context, records []record.Record) error {
 
 func (r *Records) otlp(ctx context.Context, records []record.Record) error {
 	o := otlp{r.to}
-	return o.export(ctx, o.records(ctx, len(records), func(i int) (out log.Record) {
+	refused, err := o.export(ctx, o.records(ctx, len(records), func(i int) (out log.Record) {
 		e := ocsf.FromRecord(records[i])
 		body, _ := json.Marshal(e) // of plain values
 		out.SetTimestamp(records[i].Time)
@@ -119,6 +114,8 @@ func (r *Records) otlp(ctx context.Context, records []record.Record) error {
 		out.AddAttributes(attribute.String("log.record.uid", e.Metadata.UID), attribute.String("sallyport.verdict", string(records[i].Verdict)), attribute.String("server.address", records[i].Host))
 		return out
 	}))
+	r.unfit.Add(refused)
+	return err
 }
 
 func (r *Records) syslog(ctx context.Context, records []record.Record) error {
@@ -136,29 +133,4 @@ func (r *Records) syslog(ctx context.Context, records []record.Record) error {
 		}
 		return ended(conn, r.options.Timeout)
 	})
-}
-
-// ended says that nothing more comes, and waits for the other side to end, so that what was written was read. That it does not end is no error: not all do.
-func ended(conn net.Conn, within time.Duration) error {
-	half, can := conn.(interface{ CloseWrite() error })
-	if !can {
-		return nil
-	}
-	if err := half.CloseWrite(); err != nil {
-		return err
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(min(within, time.Second))); err != nil {
-		return err
-	}
-	var one [1]byte
-	if _, err := conn.Read(one[:]); err != nil && !quiet(err) {
-		return err
-	}
-	return nil
-}
-
-// quiet says whether an error of reading is no reset.
-func quiet(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, io.EOF) || errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -347,8 +347,8 @@ func TestTargets(t *testing.T) {
 		"webhook":                            "write KIND=FILE; KIND is one of webhook, slack",
 		"pager=" + bad:                       "write KIND=FILE",
 		"webhook=/none/such":                 "no such file",
-		"webhook=" + bad:                     "line 1 is not the URL of a webhook: it begins with https:// or http://",
-		"syslog=" + bad:                      "it begins with tls:// or tcp:// or udp://",
+		"webhook=" + bad:                     "line 1 is not the URL of a webhook: write it like https://HOST/PATH, or with http://",
+		"syslog=" + bad:                      "write it like tls://HOST:6514, or with tcp:// or udp://",
 		"webhook=" + target(t, ""):           "is empty",
 		"otlp=" + target(t, "http://x", "y"): "line 2 is no header",
 	} {

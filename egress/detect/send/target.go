@@ -41,10 +41,20 @@ type Options struct {
 // tries is how often one Send tries at most.
 const tries = 4
 
-// Kinds of targets, and the schemes that their URLs may have.
-var kinds = map[string][]string{
-	"webhook": {"https", "http"}, "slack": {"https", "http"}, "alertmanager": {"https", "http"}, "otlp": {"https", "http"}, "syslog": {"tls", "tcp", "udp"},
-	"ocsf": {"https", "http"}, "splunk": {"https", "http"}, "kafka": {"tls", "tcp"},
+// kinds of targets: what their URLs are of, the schemes that these may have, and what stands behind the scheme.
+var kinds = map[string]struct {
+	what    string
+	schemes []string
+	rest    string
+}{
+	"webhook":      {"a webhook", []string{"https", "http"}, "HOST/PATH"},
+	"slack":        {"an incoming webhook of Slack", []string{"https", "http"}, "hooks.slack.com/services/…"},
+	"alertmanager": {"an Alertmanager", []string{"https", "http"}, "HOST:9093"},
+	"otlp":         {"an OTLP receiver of logs", []string{"https", "http"}, "HOST:4318/v1/logs"},
+	"syslog":       {"a syslog server", []string{"tls", "tcp", "udp"}, "HOST:6514"},
+	"ocsf":         {"a receiver of OCSF events", []string{"https", "http"}, "HOST/PATH"},
+	"splunk":       {"Splunk's HTTP Event Collector", []string{"https", "http"}, "HOST:8088/services/collector/event"},
+	"kafka":        {"a topic of Kafka", []string{"tls", "tcp"}, "HOST:9093/TOPIC"},
 }
 
 // Kinds are their names.
@@ -103,6 +113,7 @@ type to struct {
 	options    Options
 	keeps      bool  // connections, for the next message
 	kept       *kept // nil where there is none
+	divides    bool  // what takes too long is not sent again as it is, since the caller has less of it sent
 }
 
 // Name implements Sink: the kind, and the file, which tells sinks of one kind apart.
@@ -125,15 +136,15 @@ func (t *to) read() (*address, error) {
 		return nil, fmt.Errorf("%s: %w", t.kind, err)
 	}
 	defer f.Close()
-	a := &address{headers: map[string]string{}}
+	a, kind := &address{headers: map[string]string{}}, kinds[t.kind]
 	lines := bufio.NewScanner(io.LimitReader(f, maxFile))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		switch {
 		case line == "" || strings.HasPrefix(line, "#"):
 		case a.URL == nil:
-			if a.URL, err = url.Parse(line); err != nil || !slices.Contains(kinds[t.kind], a.Scheme) || a.Hostname() == "" {
-				return nil, fmt.Errorf("%s: %s: line %d is not the URL of a %s: it begins with %s://", t.kind, t.file, n, t.kind, strings.Join(kinds[t.kind], ":// or "))
+			if a.URL, err = url.Parse(line); err != nil || !slices.Contains(kind.schemes, a.Scheme) || a.Hostname() == "" {
+				return nil, fmt.Errorf("%s: %s: line %d is not the URL of %s: write it like %s://%s, or with %s://", t.kind, t.file, n, kind.what, kind.schemes[0], kind.rest, strings.Join(kind.schemes[1:], ":// or "))
 			}
 		default:
 			name, value, ok := strings.Cut(line, ":")
@@ -171,8 +182,20 @@ func (t *to) tls() (*tls.Config, error) {
 	return config, nil
 }
 
+// withoutAddress is an error whose text says nothing of the address.
+type withoutAddress struct {
+	text string
+	slow bool
+}
+
+func (e withoutAddress) Error() string { return e.text }
+
+// Timeout says whether the other side took longer than it has, as net.Error does.
+func (e withoutAddress) Timeout() bool { return e.slow }
+
 // secretive leaves the address out of an error.
 func (a *address) secretive(err error) error {
+	slow := tookTooLong(err)
 	var wrapped *url.Error // "Post URL: why"
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -186,5 +209,5 @@ func (a *address) secretive(err error) error {
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + "…"
 	}
-	return errors.New(text)
+	return withoutAddress{text, slow}
 }

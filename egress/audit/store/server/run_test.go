@@ -187,6 +187,10 @@ func TestSpoolToAnswer(t *testing.T) {
 		}
 	}
 	check("by the socket")
+	var wrong query.StatementError
+	if err := source(t, r.data).SQL(t.Context(), "SELECT repeat('x', 5000000)", &rowList{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "more than 3 MiB") {
+		t.Errorf("a row that is too large: %v", err)
+	}
 	r.stop()
 	check("from the file")
 	if err := source(t, r.data).Tail(t.Context(), query.Filter{}, nil); err == nil {
