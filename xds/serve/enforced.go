@@ -61,7 +61,7 @@ func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 				l = st.lagWith(ns, root)
 				lags[ns] = l
 			}
-			out[p.Key] = out[p.Key].with(st.node.GetId(), l, st.ends() == wire.EndsNone)
+			out[p.Key] = out[p.Key].with(st.node.GetId(), l, st.ends == wire.EndsNone)
 		}
 	}
 	return out
@@ -102,11 +102,6 @@ func (e Enforcement) Add(o Enforcement) Enforcement {
 		e.Refuses, e.Refusal = o.Refuses, o.Refusal
 	}
 	return e
-}
-
-// ends is what the proxy's agent has said of whether open connections can be ended there (wire.EndsConnectionsMetadata).
-func (s *stream) ends() string {
-	return s.node.GetMetadata().GetFields()[wire.EndsConnectionsMetadata].GetStringValue()
 }
 
 // Gateways are the addresses of the gateways' pods that are connected, in order.

@@ -200,7 +200,7 @@ func (c *Cache) Connected() []string {
 func (s *stream) status() ProxyStatus {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
-	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Ends: s.ends(), Types: map[string]typeStats{}}
+	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Ends: s.ends, Types: map[string]typeStats{}}
 	for _, t := range resource.Types() {
 		of := &s.stats.types[t]
 		if of.Sent == "" {
