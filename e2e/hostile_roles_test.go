@@ -44,6 +44,7 @@ func hostilePaths(host string) map[string]int {
 		"/public": 200, "/": 200, "/administrator": 200, "/public?x=/admin/": 200,
 		"/admin": 403, "/admin/": 403, "/admin/x": 403, "/ADMIN/x": 403, "/admin/x?y": 403, "//admin/x": 403, "/./admin/x": 403, "/%61dmin/x": 403, "/public/../admin/x": 403,
 		"/admin%2fx": 403, "/admin%2Fx": 403, "/admin;v=1/x": 403, "/public/%2e%2e/admin/x": 403, "/\\admin/x": 403, "/%2561dmin": 403,
+		"/public%c0%af../admin/x": 403, "/public/%c0%ae%c0%ae/admin/x": 403, "/%u0061dmin/x": 403, "/admin%0a/x": 403, "/admin%": 403, "/caf%C3%A9": 200,
 		"http://" + host + "/admin/x": 403, "http://" + host + "/public": 200,
 	}
 }

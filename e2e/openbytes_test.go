@@ -24,8 +24,15 @@ import (
 func TestStraightConnectionsEnd(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
+	straightConnectionsEnd(t, func(*testing.T, *openBytes) {})
+}
+
+// straightConnectionsEnd tries it with a sidecar that is made ready first.
+func straightConnectionsEnd(t *testing.T, ready func(*testing.T, *openBytes)) {
+	t.Helper()
 	ctx, s := setScene(t, story.InNamespaces)
 	o := &openBytes{openStraight{openEnds: openEnds{policed: policed{ctx: ctx, scene: s, app: appOf(s)}, callers: map[string]caller{"app": appOf(s)}}, namespace: "default", host: s.App.Host(), agent: s.App.Signal}}
+	ready(t, o)
 	o.set(t)
 	inOrder(t, o.parts())
 }
@@ -58,9 +65,9 @@ func (o *openBytes) set(t *testing.T) {
 	t.Helper()
 	o.serve(t)
 	for _, name := range []string{"one", "two", "three"} {
-		o.registerStraight(t, name, name+".open.test", "DNS", "TCP")
+		o.registerStraight(t, name, name+".open.test", "DNS", "TCP", "")
 	}
-	o.registerStraight(t, "wild", "*.wild.open.test", "NONE", "")
+	o.registerStraight(t, "wild", "*.wild.open.test", "NONE", "", "")
 	o.scene.Outside.Set("free.open.test", time.Minute, world.OutsideAddrs[0])
 	if err := o.scene.SetPolicy(o.ctx, "ALLOW_ANY"); err != nil {
 		t.Fatal(err)
@@ -86,27 +93,32 @@ func (o *openBytes) named(t *testing.T, host string) {
 }
 
 // registerStraight registers a host that leaves from the pod.
-func (o *openBytes) registerStraight(t *testing.T, name, host, resolution, tcp string) {
+func (o *openBytes) registerStraight(t *testing.T, name, host, resolution, tcp, exportTo string) {
 	t.Helper()
 	ports := fmt.Sprintf("{number: %d, name: tls, protocol: TLS}", echoesTLS)
 	if tcp != "" {
 		ports += fmt.Sprintf(", {number: %d, name: tcp, protocol: TCP}", echoesTCP)
 	}
 	text := fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default, annotations: {egress.sallyport.io/gateway: direct}}\n"+
-		"spec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, ports: [%s]}\n", name, host, resolution, ports)
+		"spec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, exportTo: [%s], ports: [%s]}\n", name, host, resolution, exportTo, ports)
 	if err := o.scene.Config.Write("open-"+name+".yaml", text); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (o *openBytes) parts() []part {
-	return []part{
+	parts := []part{
 		{"an edit that denies", o.edited},
 		{"an edit that changes nothing for them", o.unchanged},
 		{"an entry that is taken away", o.unregistered},
+		{"an entry that is exported to others alone", func(t *testing.T) { o.narrows(t, exported) }},
 		{"nobody may go where nobody registered anything", o.registryOnly},
 		{"a rule's end, without a controller", o.expired},
 	}
+	if o.namespace == "default" { // at a node the first Sidecar of a namespace gives its pods other listeners, and what they have ends with these (docs/adr/0134)
+		parts = slices.Insert(parts, 4, part{"a Sidecar that does not name it", func(t *testing.T) { o.narrows(t, sidecars) }})
+	}
+	return parts
 }
 
 // closed waits until a host is closed to the app.
@@ -242,7 +254,18 @@ func (o *openBytes) unregistered(t *testing.T) {
 		t.Errorf("%v connections were ended, want 2", now-before)
 	}
 	o.recordedAsClosed(t, "two.open.test", "the host is not registered any more")
-	o.registerStraight(t, "two", "two.open.test", "DNS", "TCP")
+	o.registerStraight(t, "two", "two.open.test", "DNS", "TCP", "")
+}
+
+// narrows: as an entry that goes, but for one workload alone.
+func (o *openBytes) narrows(t *testing.T, by narrowing) {
+	o.named(t, "two.open.test")
+	o.narrowed(t, by, func(t *testing.T, exportTo string) {
+		o.registerStraight(t, "two", "two.open.test", "DNS", "TCP", exportTo)
+	}, "two.open.test", func(host string) []*talk {
+		return []*talk{o.open(t, "app", "tls", host), o.open(t, "app", "tcp", host)}
+	}, "three.open.test")
+	o.recordedAsClosed(t, "two.open.test", "the host is not registered any more")
 }
 
 // registryOnly: what leaves since nobody is asked ends when that is over.

@@ -455,12 +455,18 @@ func (o *openEnds) recordedAsEnded(t *testing.T, host, path string) {
 
 func (o *openEnds) recordedAsEndedBy(t *testing.T, policy, host, path string) {
 	t.Helper()
+	o.recordedAsEndedSince(t, "denied by EgressPolicy "+policy, host, path)
+}
+
+// recordedAsEndedSince waits for a request's record that says so, and why.
+func (o *openEnds) recordedAsEndedSince(t *testing.T, why, host, path string) {
+	t.Helper()
 	if err := world.Within(o.ctx, time.Minute, func() error {
 		records, err := o.scene.AuditRecords(o.ctx, "--host", host)
 		var reasons []string
 		for _, r := range records {
 			reasons = append(reasons, r.URLPath+" "+r.Reporter+" "+r.Reason)
-			if r.URLPath == path && strings.Contains(r.Reason, "ended when it was not allowed any more: denied by EgressPolicy "+policy) {
+			if r.URLPath == path && strings.Contains(r.Reason, "ended when it was not allowed any more: "+why) {
 				return nil
 			}
 		}

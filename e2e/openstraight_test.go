@@ -21,7 +21,7 @@ func TestStraightRequestsEnd(t *testing.T) {
 	ctx, s := setScene(t, story.InNamespaces)
 	o := &openStraight{openEnds: openEnds{policed: policed{ctx: ctx, scene: s, app: appOf(s)}, callers: map[string]caller{"app": appOf(s)}}, namespace: "default", host: s.App.Host(), agent: s.App.Signal}
 	o.set(t)
-	inOrder(t, o.parts())
+	inOrder(t, slices.Insert(o.parts(), 3, part{"an entry that is taken away", o.unregistered}))
 }
 
 // TestStraightRequestsEndAtNodes holds that those of pods without sidecars do, each pod's by its own namespace's policies.
@@ -86,20 +86,49 @@ func (o *openStraight) write(t *testing.T, spec string) {
 	}
 }
 
+// unregistered: an entry that goes, or is none of this workload's any more, ends what it let out, where nothing else does.
+func (o *openStraight) unregistered(t *testing.T) {
+	o.write(t, "  rules: [{hosts: ['*.open.test'], action: Allow, name: list}]\n")
+	if err := o.scene.SetPolicy(o.ctx, "REGISTRY_ONLY"); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []narrowing{removed, exported, sidecars} {
+		o.told(t, "app", "/stays")
+		app := o.calls(t, "app")
+		o.narrowed(t, by, func(t *testing.T, exportTo string) { o.straightTalks(t, exportTo) }, "talks.open.test", func(host string) []*talk {
+			if host == "calls.open.test" {
+				return []*talk{o.call(t, app, "app", "/stays")}
+			}
+			return []*talk{o.open(t, "app", "http", host+"/in/one"), o.open(t, "app", "ws", host+"/in/ws"), o.upload(t, "app", "POST", "/in/upload")}
+		}, "calls.open.test")
+	}
+	o.recordedAsEndedSince(t, "the host is not registered any more", "talks.open.test", "/in/one")
+	o.remove(t, "policy.yaml")
+	if err := o.scene.SetPolicy(o.ctx, "ALLOW_ANY"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // straight registers the hosts, which leave from the pod, and has a name that nobody registers.
 func (o *openStraight) straight(t *testing.T) {
 	t.Helper()
-	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default, annotations: {egress.sallyport.io/gateway: direct}}\n" +
-		"spec: {hosts: [%s.open.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: %s, protocol: %s}]}\n"
-	for name, port := range map[string]struct {
-		number   int
-		protocol string
-	}{"talks": {echoesHTTP, "HTTP"}, "calls": {echoesHTTP2, "GRPC"}} {
-		if err := o.scene.Config.Write("open-"+name+".yaml", fmt.Sprintf(entry, name, name, port.number, strings.ToLower(port.protocol), port.protocol)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	o.straightTalks(t, "")
+	o.straightEntry(t, "calls", "GRPC", echoesHTTP2, "")
 	o.scene.Outside.Set("free.open.test", time.Minute, world.OutsideAddrs[0])
+}
+
+func (o *openStraight) straightTalks(t *testing.T, exportTo string) {
+	t.Helper()
+	o.straightEntry(t, "talks", "HTTP", echoesHTTP, exportTo)
+}
+
+func (o *openStraight) straightEntry(t *testing.T, name, protocol string, port int, exportTo string) {
+	t.Helper()
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default, annotations: {egress.sallyport.io/gateway: direct}}\n" +
+		"spec: {hosts: [%s.open.test], location: MESH_EXTERNAL, resolution: DNS, exportTo: [%s], ports: [{number: %d, name: %s, protocol: %s}]}\n"
+	if err := o.scene.Config.Write("open-"+name+".yaml", fmt.Sprintf(entry, name, name, exportTo, port, strings.ToLower(protocol), protocol)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const straightRules = "  rules: [{hosts: [talks.open.test, calls.open.test, free.open.test], paths: [%s], action: Allow, name: talks}]\n"

@@ -238,20 +238,7 @@ func (p *policed) letters(t *testing.T) {
 
 // coalesced: a policy is asked for each request, about the host that it says, whichever host its connection was opened for.
 func (p *policed) coalesced(t *testing.T) {
-	dial := func() net.Conn {
-		addr, err := p.app.resolve(p.ctx, "one.policed.test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := p.app.host.DialContext(p.ctx, "tcp", netip.AddrPortFrom(addr, policedHTTP).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		return c
-	}
-	kept := dial()
+	kept := p.dialOne(t)
 	in := bufio.NewReader(kept)
 	for i, host := range []string{"one.policed.test", "two.policed.test", "ONE.policed.test", "two.policed.test."} {
 		if _, err := fmt.Fprintf(kept, "GET / HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, policedHTTP); err != nil {
@@ -280,10 +267,26 @@ func (p *policed) coalesced(t *testing.T) {
 		if c.host != "" {
 			fields = append(fields, header{"host", c.host})
 		}
-		if got := askByHTTP2(t, dial(), "", fields...); (got.status == "200") != c.open {
+		if got := askByHTTP2(t, p.dialOne(t), "", fields...); (got.status == "200") != c.open {
 			t.Errorf("by HTTP/2, :authority %q and host %q: %s", c.authority, c.host, got)
 		}
 	}
+}
+
+// dialOne is a connection for requests to a host.
+func (p *policed) dialOne(t *testing.T) net.Conn {
+	t.Helper()
+	addr, err := p.app.resolve(p.ctx, "one.policed.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.app.host.DialContext(p.ctx, "tcp", netip.AddrPortFrom(addr, policedHTTP).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return c
 }
 
 // led: a route at the gateway that leads from a host that is allowed to one that is not.
@@ -319,7 +322,7 @@ func (p *policed) led(t *testing.T) {
 }
 
 func (p *policed) paths(t *testing.T) {
-	p.write(t, "  rules:\n  - {name: admin, hosts: [one.policed.test], paths: [/admin/**], action: Deny}\n  - {name: rest, hosts: [one.policed.test], action: Allow}\n")
+	p.write(t, "  rules:\n  - {name: admin, hosts: [one.policed.test], paths: [/admin/**, /na%C3%AFve/**], action: Deny}\n  - {name: rest, hosts: [one.policed.test], action: Allow}\n")
 	if err := world.Within(p.ctx, time.Minute, func() error { // the last policy leaves both hosts as this one does
 		status, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, "/admin/x", http.Header{})
 		if err == nil && status != http.StatusForbidden {
@@ -332,6 +335,12 @@ func (p *policed) paths(t *testing.T) {
 	for path, want := range hostilePaths("one.policed.test:9581") {
 		if status, text, err := p.app.get(p.ctx, time.Minute, "one.policed.test", policedHTTP, path, http.Header{}); err != nil || status != want {
 			t.Errorf("%s: %d %s %v, want %d", path, status, text, err, want)
+		}
+	}
+	// by HTTP/2 a path may have bytes that it should have as escapes
+	for path, want := range map[string]string{"/na%c3%afve/x": "403", "/na\xc3\xafve/x": "403", "/na%C3%A9ve/x": "200"} {
+		if got := askByHTTP2(t, p.dialOne(t), "", header{":method", "GET"}, header{":scheme", "http"}, header{":authority", "one.policed.test:9581"}, header{":path", path}); got.status != want {
+			t.Errorf("by HTTP/2, %q: %s, want %s", path, got, want)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (f *checkFlags) readCluster(ctx context.Context) (*check.Objects, error) {
 		objects.Unread[check.PartProxies] = failed
 	}
 	for _, p := range list {
-		objects.Proxies = append(objects.Proxies, check.Proxy{ID: p.ID, Synced: p.Synced, Refused: p.refused()})
+		objects.Proxies = append(objects.Proxies, check.Proxy{ID: p.ID, Synced: p.Synced, Refused: p.refused(), Ends: p.Ends})
 	}
 	return objects, nil
 }

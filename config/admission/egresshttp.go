@@ -80,8 +80,8 @@ func (r *report) rulePath(field, value string) {
 		r.reject(field, value, "holds characters that no request's path has", "write them percent-encoded, as clients do")
 	case brokenEscape.MatchString(value):
 		r.reject(field, value, `holds "%" without two hexadecimal digits`, "write the path as clients send it")
-	case strings.Contains(value, "%00"), strings.Contains(value, "%25"):
-		r.reject(field, value, "servers differ in what such a path is, so no request with one is allowed", `remove "%00" and "%25"`)
+	case unclearEscape.MatchString(value):
+		r.reject(field, value, "servers differ in what such a path is, so no request with one is allowed", fmt.Sprintf("remove %q", unclearEscape.FindString(value)))
 	case normalPath(value) != value:
 		r.reject(field, value, "is not in normal form, so no request matches it", fmt.Sprintf("write %q", normalPath(value)))
 	default:
@@ -96,8 +96,10 @@ func (r *report) rulePath(field, value string) {
 
 var (
 	brokenEscape = regexp.MustCompile(`%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)`)
-	escape       = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
-	parameters   = regexp.MustCompile(`;[^/]*`)
+	// unclearEscape is one of a control character, of "%", or of bytes that are no UTF-8 and that some servers read all the same (egresspolicy.Abnormal).
+	unclearEscape = regexp.MustCompile(`%(?:[01][0-9A-Fa-f]|25|7[fF]|[cC][01]|[eE]0%[89]|[fF]0%8)`)
+	escape        = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+	parameters    = regexp.MustCompile(`;[^/]*`)
 	// plainForm is what is written as it is, or means a slash or parameters to some servers.
 	plainForm = regexp.MustCompile(`^[0-9A-Za-z._~/;\\-]$`)
 )

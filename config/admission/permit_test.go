@@ -75,7 +75,7 @@ func TestCoversAgrees(t *testing.T) {
 
 // FuzzNormalAgrees: of paths without wildcards, those are taken that requests can have in normal form.
 func FuzzNormalAgrees(f *testing.F) {
-	for _, s := range []string{"/", "/a/..;x/b", "/%2e%2E/", "/a%2f..%5c/;", `/\a/./../`, "/.;a", "/%c3%a9", "/%7e%41", "/..", "/a/.", "/%", "/%25", "/%00"} {
+	for _, s := range []string{"/", "/a/..;x/b", "/%2e%2E/", "/a%2f..%5c/;", `/\a/./../`, "/.;a", "/%c3%a9", "/%7e%41", "/..", "/a/.", "/%", "/%25", "/%00", "/%0a", "/%c0%af", "/%e0%80%af", "/%7F"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -44,6 +44,7 @@ func (s *stage) egressPolicies(app string) {
 	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=egress.sallyport.io/Accepted", "--timeout=3m")
 	s.kubectl("wait", "-n", shop, "egresspolicy/list", "--for=condition=Enforced", "--timeout=3m")
 	s.must(s.keptByAll())
+	s.must(s.endsOpen(app))
 	for _, scheme := range []string{"http://", "https://"} {
 		s.becomes("what is not on the list is closed", time.Minute, func() error { return blocked(s.Context(), app, scheme+second+"/closed") })
 		s.must(reaches(s.Context(), app, scheme+external+"/list"))
@@ -92,6 +93,18 @@ func (s *stage) keptByAll() error {
 		return fmt.Errorf("status: %+v", got)
 	}
 	return nil
+}
+
+// endsOpen: an injected proxy can end what is open, with the rights that its container has, and the status says nothing else.
+func (s *stage) endsOpen(app string) error {
+	if said := s.kubectl("get", "egresspolicy", "-n", shop, "list", "-o", `jsonpath={.status.conditions[?(@.type=="Enforced")].message}`); strings.Contains(said, "nobody may end") {
+		return errors.New(said)
+	}
+	metrics, err := get(s.Context(), "http://"+app+":15020/metrics")
+	if err == nil && !strings.Contains(metrics, "\nsallyport_agent_tunnels_can_end 1\n") {
+		err = errors.New("the pod's agent can end nothing that is open")
+	}
+	return err
 }
 
 func (s *stage) deniedByList() error {

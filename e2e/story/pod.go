@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type Pod struct {
 	labels []string
 	flags  []string       // of the agent, beside the usual ones
 	ends   bool           // beside it is who ends its connections
+	by     []string       // the command that the agent is started by, as another container's rules; none starts it as it is
 	dir    string         // of the proxy's user
 	agent  *world.Process // nil when it does not run
 }
@@ -114,14 +116,14 @@ func (p *Pod) up(ctx context.Context) error {
 	if p.agent != nil {
 		return nil
 	}
-	args := []string{
+	args := append(slices.Clone(p.by),
 		p.scene.Programs.Agent, "proxy", p.role,
 		"--discovery-addr", p.controlPlane().Address().String(),
 		"--ca-root", filepath.Join(p.dir, "root-cert.pem"), "--token", filepath.Join(p.dir, "token"),
 		"--name", p.name, "--namespace", p.ns, "--service-account", p.sa, "--ip", p.ip.String(),
 		"--envoy", p.scene.Programs.Envoy, "--run-dir", filepath.Join(p.dir, "run"),
 		"--dns-upstream", netip.AddrPortFrom(world.NameServerAddr, 53).String(), "--concurrency", "1",
-	}
+	)
 	if p.ends {
 		args = append(args, "--ender", p.ender())
 	}

@@ -136,6 +136,9 @@ func (p *Pod) Restart(ctx context.Context, forget bool) error {
 	return p.up(ctx)
 }
 
+// StartBy has the agent started by another command from now on, which is given the agent's.
+func (p *Pod) StartBy(argv ...string) { p.by = argv }
+
 // Signal sends the pod's agent a signal.
 func (p *Pod) Signal(s syscall.Signal) error { return syscall.Kill(p.agent.PID(), s) }
 

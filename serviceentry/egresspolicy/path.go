@@ -10,8 +10,9 @@ import (
 
 // Abnormal is an expression (RE2) for paths, whatever their queries, that servers may take for others: what decides about a
 // path would decide about another one than is served. RFC 3986 sections 5.2.4 and 6.2.2; "%25" hides a second decoding, ";"
-// what servlets cut off, and "\" is "/" to some.
-const Abnormal = `[^?]*(//|/\.\.?(/|\?|$)|[\\;]|%(00|25|2[dDeEfF]|3[0-9bB]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeE])).*`
+// what servlets cut off, and "\" is "/" to some. So is what no path has: bytes that should have been escaped, control characters, also as escapes, a "%" that begins no escape ("%u002f"), and bytes
+// that are no UTF-8 but read as other characters by lenient decoders (RFC 3629 section 10: "%c0%af" is "/").
+const Abnormal = `[^?]*(//|/\.\.?(/|\?|$)|[\\;]|[^\x00-\x7f]|%([01][0-9a-fA-F]|25|2[dDeEfF]|3[0-9bB]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeEfF]|[cC][01]|[eE]0%[89]|[fF]0%8|[0-9a-fA-F]?([^0-9a-fA-F]|$))).*`
 
 var abnormal = regexp.MustCompile(`^(?:` + Abnormal + `)$`)
 

@@ -26,9 +26,13 @@ func (a *agent) openTunnels() error {
 		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections), MostRequests: max(int(a.cfg.Proxy.MaxConnections), mostRequests),
 		Ask: asker.Ask, Kernel: tunnels.Own{}, Ender: a.whoEnds(),
 	}
-	if a.pods != nil {
+	switch {
+	case a.pods != nil:
 		cfg.Kernel = a.pods.Kernel()
+	case a.cfg.Proxy.Role == bootstrap.Sidecar:
+		cfg.Ask = asker.AskAtPod
 	}
+	a.cfg.Proxy.EndsNone = cfg.Ender == nil
 	a.tunnels = tunnels.New(cfg)
 	return nil
 }
@@ -59,11 +63,11 @@ func (a *agent) whoEnds() tunnels.Ender {
 	if right == nil {
 		return itself{}
 	}
-	if err := ender.MayCopy(); err != nil {
+	if err := ender.MayEnd(); err != nil {
 		a.cfg.Log.Info("nobody ends open connections here: what a rule allowed goes on after its end until either side ends it (--ender)", "err", errors.Join(right, err))
 		return nil
 	}
-	return ender.Child{PID: func() int { return a.envoy.PID() }}
+	return &ender.Child{PID: func() int { return a.envoy.PID() }}
 }
 
 // itself ends connections with the agent's own rights.

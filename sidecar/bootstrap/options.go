@@ -36,6 +36,7 @@ type Options struct {
 
 	Socket     string         // path of the agent's socket
 	Questions  string         // path of the socket by which the agent asks an egress gateway's table; "": there is none
+	EndsNone   bool           // nobody there may end connections that are open
 	Resolver   netip.AddrPort // who resolves names for Envoy
 	IPv6       bool           // of the agent of a node: its kernel has it
 	DNSCapture bool           // the agent answers the application's DNS from the mesh's names

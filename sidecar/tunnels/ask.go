@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -50,6 +52,22 @@ func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (envoylog.Answer, 
 	if !found && err == nil && q.Table != "" && q.Table != wire.CatchAllDecide {
 		q.Table = wire.CatchAllDecide
 		answer, _, err = a.ask(ctx, q)
+	}
+	return answer, err
+}
+
+// AskAtPod is Ask at a sidecar. What it asks about a request there policies alone answer; if they let it, the table of its port is asked whether anything is registered there still for its host. A row
+// answers about TLS, and that it is registered for something else says enough. What a rule lets out is nobody's to register.
+func (a *Asker) AskAtPod(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
+	answer, err := a.Ask(ctx, q)
+	port, bad := strconv.ParseUint(q.Authority[strings.LastIndexByte(q.Authority, ':')+1:], 10, 16)
+	if err != nil || answer.Denied || q.Kind != wire.KindHTTP || q.Outside != wire.Leaves || bad != nil {
+		return answer, err
+	}
+	q.Kind, q.Outside, q.Method, q.Path, q.Table = wire.KindTLS, "", "", "", wire.DecideName(uint32(port))
+	there, err := a.Ask(ctx, q)
+	if err == nil && there.Gone {
+		return there, nil
 	}
 	return answer, err
 }

@@ -184,3 +184,44 @@ func TestNobodyAnswers(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// TestAskAtPod: a request that policies let is there as long as its host is registered at its port for anything.
+func TestAskAtPod(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "questions")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, table, seen := "default", "wrong_protocol", ""
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cluster, route := "PassthroughCluster", policies
+		if asked := r.Header.Get("x-sallyport-table"); asked != "" {
+			cluster, route = "BlackHoleCluster", table
+			seen = asked + " " + r.Method + " " + r.Host + " " + r.Header.Get("x-sallyport-kind")
+		}
+		body, err := proto.Marshal(&servicev3.RateLimitResponse{DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+			"cluster": structpb.NewStringValue(cluster), "route": structpb.NewStringValue(route),
+		}}})
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(body)
+	})}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	a := NewAsker(path)
+	defer a.Close()
+	q := envoylog.Question{Kind: "http", Authority: "a.test:8080", Method: "GET", Path: "/in", Outside: "1"}
+	if v, err := a.AskAtPod(t.Context(), q); err != nil || v.Denied || seen != "decide-8080 POST a.test:8080 tls" {
+		t.Errorf("of one that is registered: asked %q: %+v %v", seen, v, err)
+	}
+	table = "block_all"
+	if v, err := a.AskAtPod(t.Context(), q); err != nil || !v.Denied || v.Why != "the host is not registered any more" {
+		t.Errorf("of one that is not: %+v %v", v, err)
+	}
+	q.Outside = "2"
+	if v, err := a.AskAtPod(t.Context(), q); err != nil || v.Denied {
+		t.Errorf("of one that rules let out: %+v %v", v, err)
+	}
+}

@@ -18,8 +18,8 @@ import (
 const (
 	// atOnce is how many questions are asked at a time.
 	atOnce = 8
-	// mostAtOnce is after how many questions it is looked again what is to be asked.
-	mostAtOnce = 128
+	// mostAtOnce is after how many questions it is looked again what is to be asked, or after this part of them, where that is more: a look costs what is due.
+	mostAtOnce, partAtOnce = 128, 8
 	// patience is how long an answer may take.
 	patience = 5 * time.Second
 	// sweepEvery is how often tunnels are held against the kernel's connections: of those whose end was lost nothing else tells.
@@ -78,7 +78,8 @@ func inTurn(due []*question, most int) (out []*question) {
 // look asks what is due.
 func (t *Table) look(ctx context.Context) {
 	t.mu.Lock()
-	due := inTurn(t.plan.ready(time.Now()), mostAtOnce)
+	ready := t.plan.ready(time.Now())
+	due := inTurn(ready, max(mostAtOnce, len(ready)/partAtOnce))
 	t.mu.Unlock()
 	var group errgroup.Group
 	group.SetLimit(atOnce)

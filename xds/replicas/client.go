@@ -80,6 +80,7 @@ func saidOf(r *replicaspb.EnforcingResponse, policies []config.Key) Said {
 		e := r.Enforcements[i]
 		out.Enforcements[key] = serve.Enforcement{
 			Revision: e.Revision, Selected: int(e.Selected), Current: int(e.Current), Behind: e.Behind, Refuses: e.Refuses, Refusal: e.Refusal,
+			Endless: int(e.Endless), EndlessAt: e.EndlessAt,
 		}
 	}
 	return out

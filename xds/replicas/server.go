@@ -48,6 +48,7 @@ func (s *Server) Enforcing(ctx context.Context, q *replicaspb.EnforcingRequest) 
 		e := found[key]
 		out.Enforcements = append(out.Enforcements, &replicaspb.Enforcement{
 			Revision: e.Revision, Selected: uint32(e.Selected), Current: uint32(e.Current), Behind: e.Behind, Refuses: e.Refuses, Refusal: e.Refusal,
+			Endless: uint32(e.Endless), EndlessAt: e.EndlessAt,
 		})
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Enforcement is how far the connected proxies are with an EgressPolicy.
@@ -21,6 +22,9 @@ type Enforcement struct {
 	// Refuses is the first that says that it does not take it, and Refusal what it says; "" where that may be about what others wrote.
 	Refuses string `json:"refuses,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
+	// Endless are those of them that say that nobody may end connections there that are open and whose bytes nobody reads, and EndlessAt the first of these.
+	Endless   int    `json:"endless,omitempty"`
+	EndlessAt string `json:"endlessAt,omitempty"`
 }
 
 // Enforcing says how far proxies are with each of these policies. Its cost is that of the proxies, and of the policies that each of them keeps.
@@ -57,15 +61,20 @@ func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 				l = st.lagWith(ns, root)
 				lags[ns] = l
 			}
-			out[p.Key] = out[p.Key].with(st.node.GetId(), l)
+			out[p.Key] = out[p.Key].with(st.node.GetId(), l, st.ends == wire.EndsNone)
 		}
 	}
 	return out
 }
 
 // with counts a proxy more.
-func (e Enforcement) with(id string, l lag) Enforcement {
+func (e Enforcement) with(id string, l lag, endless bool) Enforcement {
 	e.Selected++
+	if endless {
+		if e.Endless++; e.EndlessAt == "" || id < e.EndlessAt {
+			e.EndlessAt = id
+		}
+	}
 	switch {
 	case !l.behind:
 		e.Current++
@@ -82,6 +91,10 @@ func (e Enforcement) with(id string, l lag) Enforcement {
 func (e Enforcement) Add(o Enforcement) Enforcement {
 	e.Selected += o.Selected
 	e.Current += o.Current
+	e.Endless += o.Endless
+	if e.EndlessAt == "" || o.EndlessAt != "" && o.EndlessAt < e.EndlessAt {
+		e.EndlessAt = o.EndlessAt
+	}
 	if e.Behind == "" || o.Behind != "" && o.Behind < e.Behind {
 		e.Behind = o.Behind
 	}

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/serve"
 	"github.com/sallyport/sallyport/xds/translate"
+	meta "github.com/sallyport/sallyport/xds/wire"
 )
 
 func egressPolicy(ns, name, revision string) *config.Object {
@@ -158,6 +160,33 @@ func TestNodesAndWaypointsEnforce(t *testing.T) {
 	l.enforcing("a host came behind it", other, "1", 1, 0)
 	w.ack(resource.Extension)
 	l.enforcing("the waypoint has it", other, "1", 1, 1)
+}
+
+// TestEndless: of the proxies that keep a policy those are named that say that they can end nothing, not those that say nothing.
+func TestEndless(t *testing.T) {
+	l := newLab(t, everybody)
+	policy := egressPolicy("shop", "list", "one")
+	l.apply(policy)
+	for name, says := range map[string]string{"app-1": meta.EndsNone, "app-2": "true", "app-3": "", "app-0": meta.EndsNone} {
+		sidecar := node(name, "shop")
+		sidecar.Metadata.Fields[serve.MetaAccount] = structpb.NewStringValue("app")
+		if says != "" {
+			sidecar.Metadata.Fields[meta.EndsConnectionsMetadata] = structpb.NewStringValue(says)
+		}
+		c := l.connect(sidecar)
+		c.ask(resource.Extension, envoy.FilterRoot, envoy.FilterOwn)
+		c.take(resource.Extension)
+	}
+	l.enforcing("all have it", policy, "one", 4, 4)
+	e := l.cache.Enforcing([]config.Key{policy.Key})[policy.Key]
+	if both := e.Add(serve.Enforcement{Endless: 1, EndlessAt: "z"}); e.Endless != 2 || !strings.Contains(e.EndlessAt, "app-0") || both.Endless != 3 || both.EndlessAt != e.EndlessAt {
+		t.Errorf("%+v, with another replica's %+v", e, both)
+	}
+	for _, p := range l.cache.Proxies() {
+		if want := strings.Contains(p.ID, "app-0") || strings.Contains(p.ID, "app-1"); (p.Ends == meta.EndsNone) != want {
+			t.Errorf("%s: %q", p.ID, p.Ends)
+		}
+	}
 }
 
 // TestWhatEndsRequestsComesFirst: a rule that ends lets nobody through before there is what ends requests with it, and a policy's edit that changes nothing of that does not wait.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Authorize says whether the peer of a stream may be the node that it says it is, and gives the node that it is: what
@@ -73,7 +74,7 @@ func (s *Server) introduced(ctx context.Context, node *core.Node, delta bool) (*
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "xds: "+err.Error())
 	}
-	st := &stream{done: ctx.Done()}
+	st := &stream{done: ctx.Done(), ends: node.GetMetadata().GetFields()[wire.EndsConnectionsMetadata].GetStringValue()}
 	if err := s.cache.join(st, func() (translate.Node, error) { return s.authorize(ctx, proxy) }); err != nil {
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err

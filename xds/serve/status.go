@@ -167,6 +167,7 @@ type ProxyStatus struct {
 	ID        string               `json:"id"`
 	Namespace string               `json:"namespace"`
 	Synced    bool                 `json:"synced"`
+	Ends      string               `json:"endsConnections,omitempty"` // wire.EndsConnectionsMetadata
 	Types     map[string]typeStats `json:"types"`
 }
 
@@ -199,7 +200,7 @@ func (c *Cache) Connected() []string {
 func (s *stream) status() ProxyStatus {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
-	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Types: map[string]typeStats{}}
+	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Ends: s.ends, Types: map[string]typeStats{}}
 	for _, t := range resource.Types() {
 		of := &s.stats.types[t]
 		if of.Sent == "" {

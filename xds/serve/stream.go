@@ -25,6 +25,7 @@ const absent = "-"
 type stream struct {
 	node    *core.Node // the pointer identifies the stream to the cache
 	proxy   translate.Node
+	ends    string // what its agent says of whether open connections can be ended there (wire.EndsConnectionsMetadata)
 	class   *class
 	policed *class            // of resource.Extension
 	pods    *class            // of resource.Pod and Probe

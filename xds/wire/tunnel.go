@@ -39,6 +39,13 @@ const (
 // EndsMetadata is the key of the node metadata by which an agent says that it takes note of them.
 const EndsMetadata = "SALLYPORT_ENDS_REQUESTS"
 
+// EndsConnectionsMetadata is the key of the node metadata by which an agent says whether connections whose bytes nobody reads can be ended beside its Envoy, EndsNone that they cannot. Agents that
+// do not know it say nothing.
+const (
+	EndsConnectionsMetadata = "SALLYPORT_ENDS_CONNECTIONS"
+	EndsNone                = "false"
+)
+
 // What the agent ends is recorded with one of these as Envoy's details. After EndedDetails comes why, as a query's value is written: Envoy takes no spaces.
 const (
 	EndedDetails   = "sallyport_ended:"

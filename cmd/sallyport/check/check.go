@@ -19,12 +19,13 @@ type survey struct {
 	labels   map[string]map[string]string // of namespaces
 	meshed   map[string]bool              // namespaces whose pods are injected
 	running  []subject                    // the pods that have not ended, in order of their names
+	proxies  map[string]Proxy             // what the controllers say of them, by POD.NAMESPACE
 	findings []admission.Finding
 	seen     map[admission.Finding][]string // findings about pods, and the pods
 }
 
 func newSurvey(o *Objects, now time.Time) *survey {
-	s := &survey{Objects: o, now: now, labels: map[string]map[string]string{}, meshed: map[string]bool{}, running: running(o.Pods), seen: map[admission.Finding][]string{}}
+	s := &survey{Objects: o, now: now, labels: map[string]map[string]string{}, meshed: map[string]bool{}, running: running(o.Pods), proxies: byPod(o.Proxies), seen: map[admission.Finding][]string{}}
 	plain := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
 	for _, ns := range o.Namespaces {
 		s.labels[ns.Name] = ns.Labels
@@ -61,6 +62,7 @@ func Cluster(o *Objects, now time.Time) []admission.Finding {
 		{(*survey).audit, []Part{PartAudit}},
 		{(*survey).gateway, []Part{PartGateway}},
 		{(*survey).endsTunnels, []Part{PartGateway, PartPods, PartEgress}},
+		{(*survey).endsNothing, []Part{PartProxies, PartPods, PartEgress}},
 		{(*survey).kinds, []Part{PartKinds}},
 		{(*survey).rights, []Part{PartRights}},
 		{(*survey).rulesEnd, []Part{PartEgress}},

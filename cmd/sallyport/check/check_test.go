@@ -92,7 +92,11 @@ func TestPods(t *testing.T) {
 		"an older proxy":       {onPods(func(p *corev1.Pod) { p.Spec.Containers[1].Image = "registry.example/sallyport-proxy:v0" }), `warning pod web-7d-a and 1 more: Deployment shop/web: spec.template.spec.containers["istio-proxy"].image: "registry.example/sallyport-proxy:v0": the proxy is not of the version that pods get now`},
 		"not connected":        {func(o *Objects) { o.Proxies = o.Proxies[:1] }, `error pod web-7d-b: Deployment shop/web: its proxy is connected to no controller`},
 		"not in sync":          {func(o *Objects) { o.Proxies[0].Synced = false }, `warning pod web-7d-a: Deployment shop/web: its proxy has not taken everything yet`},
-		"refuses":              {func(o *Objects) { o.Proxies[0].Refused = []string{"bad\n listener"} }, `error pod web-7d-a: Deployment shop/web: its proxy refuses a part of its configuration: bad listener`},
+		"ends nothing": {func(o *Objects) {
+			o.Egress = []config.Object{{Key: key("EgressPolicy", "shop", "list"), Spec: &v1alpha1.EgressPolicy{}}}
+			o.Proxies[0].Ends, o.Proxies[1].Ends = "false", "true"
+		}, `warning pod web-7d-a: Deployment shop/web: nobody may end open connections at its proxy`},
+		"refuses": {func(o *Objects) { o.Proxies[0].Refused = []string{"bad\n listener"} }, `error pod web-7d-a: Deployment shop/web: its proxy refuses a part of its configuration: bad listener`},
 	})
 }
 
@@ -134,6 +138,16 @@ func gatewayPod(o *Objects, args ...string) {
 func TestSomebodyEndsConnections(t *testing.T) {
 	o := good(t)
 	gatewayPod(o, "--ender=/var/run/sallyport-ender/socket")
+	if found := Cluster(o, now); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestGatewaysThatEndByThemselves: one without a container for it says so itself.
+func TestGatewaysThatEndByThemselves(t *testing.T) {
+	o := good(t)
+	gatewayPod(o)
+	o.Proxies = append(o.Proxies, Proxy{ID: "router~10.0.0.9~istio-egressgateway-1.istio-system~istio-system.svc.cluster.local", Synced: true, Ends: "true"})
 	if found := Cluster(o, now); len(found) > 0 {
 		t.Errorf("%+v", found)
 	}

@@ -12,10 +12,10 @@ import (
 // settle is how long a new pod's proxy may take to connect.
 const settle = time.Minute
 
-// connections judges what the controllers say of the pods' proxies.
-func (s *survey) connections() {
+// byPod are proxies by POD.NAMESPACE.
+func byPod(proxies []Proxy) map[string]Proxy {
 	connected := map[string]Proxy{}
-	for _, p := range s.Proxies {
+	for _, p := range proxies {
 		if parts := strings.Split(p.ID, "~"); len(parts) == 4 {
 			if before, twice := connected[parts[2]]; twice && !before.Synced { // it went from one replica to another
 				p.Synced, p.Refused = false, append(before.Refused, p.Refused...)
@@ -23,11 +23,22 @@ func (s *survey) connections() {
 			connected[parts[2]] = p
 		}
 	}
+	return connected
+}
+
+// proxyOf is what the controllers say of a pod's proxy; false where it is connected to none.
+func (s *survey) proxyOf(p subject) (Proxy, bool) {
+	found, is := s.proxies[p.pod.Name+"."+p.pod.Namespace]
+	return found, is
+}
+
+// connections judges what the controllers say of the pods' proxies.
+func (s *survey) connections() {
 	for _, p := range s.running {
 		if proxyOf(p.pod) == nil || p.pod.Status.PodIP == "" || s.now.Sub(p.pod.CreationTimestamp.Time) < settle {
 			continue
 		}
-		proxy, ok := connected[p.pod.Name+"."+p.pod.Namespace]
+		proxy, ok := s.proxyOf(p)
 		switch {
 		case !ok:
 			s.say(p, admission.Error, "", "", "its proxy is connected to no controller: it goes on with what it was given, and learns of no change",

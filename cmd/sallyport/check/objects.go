@@ -74,6 +74,7 @@ type Proxy struct {
 	ID      string // sidecar~IP~POD.NAMESPACE~DOMAIN
 	Synced  bool
 	Refused []string // in Envoy's words
+	Ends    string   // whether open connections can be ended there, "true" or "false"; "" of an agent that does not say
 }
 
 // Served is what a node's agent says of one of its pods in the mesh.

@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // endsTunnels judges whether the default gateway's pods have somebody who ends open connections, where there are policies by which they
@@ -25,8 +27,24 @@ func (s *survey) endsTunnels() {
 			s.endsNow(p)
 			continue
 		}
+		if proxy, _ := s.proxyOf(p); proxy.Ends != "" { // see endsNothing
+			continue
+		}
 		s.say(p, admission.Warning, "", "", "nobody may end open connections through the gateway: where their bytes are not read (TLS, TCP), they go on after the end of the rule that let them in, and after edits that deny them",
 			"set egressGateway.endConnections in the chart's values, or start the gateway's pods anew when connections have to end")
+	}
+}
+
+// endsNothing judges the proxies that say of themselves that nobody may end open connections there, where there are policies that are about them.
+func (s *survey) endsNothing() {
+	for _, p := range s.running {
+		policed := slices.ContainsFunc(s.Egress, func(o config.Object) bool {
+			return p.pod.Namespace == s.System || o.Key.Namespace == s.Mesh.RootNamespace || o.Key.Namespace == p.pod.Namespace
+		})
+		if proxy, _ := s.proxyOf(p); policed && proxy.Ends == wire.EndsNone {
+			s.say(p, admission.Warning, "", "", "nobody may end open connections at its proxy: TLS and TCP that leave there go on after the end of the rule that let them through, and after edits that deny them",
+				"see the proxy's log for the reason (a seccomp profile, or kernel.yama.ptrace_scope, of the node); or let what must end leave by an egress gateway")
+		}
 	}
 }
 

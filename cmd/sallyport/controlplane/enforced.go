@@ -178,6 +178,9 @@ func enforcement(o *config.Object, e enforcing) *condition.Condition {
 	default:
 		c.Status, c.Reason, c.Message = "True", "Enforced", fmt.Sprintf("all %d proxies that are connected have revision %s", e.Selected, e.Revision)
 	}
+	if e.Endless > 0 && c.Reason != "Observed" {
+		c.Message += fmt.Sprintf(". At %d of them nobody may end connections that are open, at %s first: TLS and TCP there go on when they are denied, until either side ends them", e.Endless, e.EndlessAt)
+	}
 	return c
 }
 

@@ -44,6 +44,7 @@ func TestEnforcement(t *testing.T) {
 		{"one refuses it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 1, Behind: "x", Refuses: "x", Refusal: "odd\nthing"}}, "False", "Refused"},
 		{"a gateway's pod is not connected", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}, Absent: "10.0.0.2 of istio-system/gw"}, "False", "GatewayNotConnected"},
 		{"all have it", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2}}, "True", "Enforced"},
+		{"one can end nothing", o, enforcing{Enforcement: serve.Enforcement{Revision: o.Revision, Selected: 2, Current: 2, Endless: 1, EndlessAt: "x"}}, "True", "Enforced"},
 		{"observed", read(policy + ", mode: Observe}"), enforcing{Enforcement: serve.Enforcement{Revision: read(policy + ", mode: Observe}").Revision, Selected: 2, Current: 2}}, "False", "Observed"},
 	} {
 		got := enforcement(c.object, c.e)

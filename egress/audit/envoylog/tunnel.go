@@ -193,6 +193,7 @@ var errNoAnswer = errors.New("it says nowhere to go")
 // Answer is what a table says of a connection, or a request that was one.
 type Answer struct {
 	Denied bool
+	Gone   bool          // it is, since nothing is registered any more for what was asked
 	Why    string        // it is denied
 	By     record.Object // the policy that denies it; nothing where none does
 }
@@ -234,11 +235,11 @@ func ReadAnswer(message string) (a Answer, err error) {
 	e := entry{Record: new(record.Record), logged: &l}
 	switch {
 	case e.forbid(""):
-		return Answer{true, e.Reason, e.DecidedBy}, nil
+		return Answer{Denied: true, Why: e.Reason, By: e.DecidedBy}, nil
 	case route == wire.FetchRoute: // which says nothing of what there is
 		return a, malformed("answer", errNoAnswer)
 	case route == wire.BlockAllRoute, route == "":
-		return Answer{Denied: true, Why: "the host is not registered any more"}, nil
+		return Answer{Denied: true, Gone: true, Why: "the host is not registered any more"}, nil
 	case route == wire.NotExportedRoute:
 		return Answer{Denied: true, Why: "registered, but not exported to this namespace"}, nil
 	default:

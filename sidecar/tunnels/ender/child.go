@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,13 +16,24 @@ import (
 )
 
 // Child ends connections of a process that this one has started and that is of the same user. That takes no right: this process takes a copy of the descriptor
-// (pidfd_getfd(2)), and connects it to nowhere (connect(2), AF_UNSPEC), by which the kernel resets that one connection, whoever else holds it.
+// (pidfd_getfd(2)), and connects it to nowhere (connect(2), AF_UNSPEC), by which the kernel resets that one connection, whoever else holds it. Where it may take none, as by the seccomp
+// profile that containerd gives, it has a thread of that process do the same (ptrace(2)), which that profile lets it.
 type Child struct {
 	PID func() int // its number; 0 while it does not run
+
+	tracing sync.Mutex                       // one at a time
+	copies  func(child, fd int) (int, error) // takes copies; nil is pidfd_getfd
+}
+
+func (c *Child) copy(child, fd int) (int, error) {
+	if c.copies != nil {
+		return c.copies(child, fd)
+	}
+	return unix.PidfdGetfd(child, fd, 0)
 }
 
 // End resets a connection, by which the process knows that it was reset, and hands that on. Of one that has ended before the error is sockdiag.ErrGone.
-func (c Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Connection) error {
+func (c *Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Connection) error {
 	inode, err := sockdiag.Inode(of)
 	if err != nil {
 		return err
@@ -29,23 +41,39 @@ func (c Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Conn
 	if inode == 0 {
 		return sockdiag.ErrGone // it has closed it, and the kernel sends what is left
 	}
-	child, folder, err := c.open()
+	pid := c.PID()
+	child, folder, err := open(pid)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(child) }()
-	fd, err := descriptorOf(folder, "socket:["+strconv.FormatUint(uint64(inode), 10)+"]")
+	name := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
+	fd, err := descriptorOf(folder, name)
 	if err != nil {
 		return err
 	}
-	held, err := unix.PidfdGetfd(child, fd, 0)
+	held, err := c.copy(child, fd)
 	switch {
 	case errors.Is(err, unix.EBADF), errors.Is(err, unix.ESRCH):
 		return sockdiag.ErrGone
+	case mayNot(err) && MayTrace() == nil:
+		c.tracing.Lock()
+		defer c.tracing.Unlock()
+		return resetThere(pid, fd, name, func() error {
+			if found, err := sockdiag.Inode(of); err != nil || found != inode {
+				return errors.Join(sockdiag.ErrGone, err)
+			}
+			return nil
+		})
 	case err != nil:
 		return cannotCopy(err)
 	}
 	defer func() { _ = unix.Close(held) }()
+	return reset(held, of)
+}
+
+// reset connects a descriptor to nowhere, if it is that connection's.
+func reset(held int, of sockdiag.Connection) error {
 	// its number may be another one's by now
 	if cookie, err := unix.GetsockoptUint64(held, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || cookie != of.Cookie {
 		return sockdiag.ErrGone
@@ -58,8 +86,8 @@ func (c Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Conn
 }
 
 // Can says why none can be ended.
-func (c Child) Can(context.Context) error {
-	child, folder, err := c.open()
+func (c *Child) Can(context.Context) error {
+	child, folder, err := open(c.PID())
 	if err != nil {
 		return err
 	}
@@ -73,12 +101,21 @@ func (c Child) Can(context.Context) error {
 	if err != nil {
 		return cannotCopy(err)
 	}
-	return tryCopy(child, names[0])
+	if err := c.tryCopy(child, names[0]); !mayNot(err) {
+		return err
+	} else if tracing := MayTrace(); tracing != nil {
+		return errors.Join(err, tracing)
+	}
+	return nil
+}
+
+// mayNot says whether an error is that this process has no right to copy.
+func mayNot(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS)
 }
 
 // open is the process, for as long as it is that one, and the folder of its descriptors.
-func (c Child) open() (child int, folder string, err error) {
-	pid := c.PID()
+func open(pid int) (child int, folder string, err error) {
 	if pid == 0 {
 		return 0, "", errors.New("the process whose connections are to be ended does not run")
 	}
@@ -102,22 +139,34 @@ func descriptorOf(folder, to string) (int, error) {
 	return 0, sockdiag.ErrGone
 }
 
-// MayCopy says why this process may not copy descriptors even of itself, so of nobody.
-func MayCopy() error {
+// MayEnd says why this process can end connections of nobody that it starts.
+func MayEnd() error {
+	copying := mayCopy()
+	if copying == nil {
+		return nil
+	}
+	if tracing := MayTrace(); tracing != nil {
+		return errors.Join(copying, tracing)
+	}
+	return nil
+}
+
+// mayCopy says why this process may not copy descriptors even of itself, so of nobody.
+func mayCopy() error {
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return cannotCopy(err)
 	}
 	defer func() { _ = unix.Close(self) }()
-	return tryCopy(self, strconv.Itoa(self))
+	return (&Child{}).tryCopy(self, strconv.Itoa(self))
 }
 
-func tryCopy(of int, name string) error {
+func (c *Child) tryCopy(of int, name string) error {
 	fd, err := strconv.Atoi(name)
 	if err != nil {
 		return err
 	}
-	held, err := unix.PidfdGetfd(of, fd, 0)
+	held, err := c.copy(of, fd)
 	switch {
 	case errors.Is(err, unix.EBADF): // it is closed meanwhile, but one may look
 		return nil
@@ -130,7 +179,7 @@ func tryCopy(of int, name string) error {
 func cannotCopy(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("this process may not take a copy of Envoy's descriptors (pidfd_getfd: a seccomp profile, as containers' default one, or kernel.yama.ptrace_scope forbids it): %w", err)
+		return fmt.Errorf("this process may not take a copy of Envoy's descriptors (pidfd_getfd: a seccomp profile, as containerd's default one, or kernel.yama.ptrace_scope forbids it): %w", err)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("this kernel, or a seccomp profile, knows no pidfd_getfd (Linux 5.6): %w", err)
 	}

@@ -188,6 +188,8 @@ type Enforcement struct {
 	Behind        string                 `protobuf:"bytes,4,opt,name=behind,proto3" json:"behind,omitempty"`
 	Refuses       string                 `protobuf:"bytes,5,opt,name=refuses,proto3" json:"refuses,omitempty"`
 	Refusal       string                 `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Endless       uint32                 `protobuf:"varint,7,opt,name=endless,proto3" json:"endless,omitempty"`
+	EndlessAt     string                 `protobuf:"bytes,8,opt,name=endless_at,json=endlessAt,proto3" json:"endless_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +266,20 @@ func (x *Enforcement) GetRefusal() string {
 	return ""
 }
 
+func (x *Enforcement) GetEndless() uint32 {
+	if x != nil {
+		return x.Endless
+	}
+	return 0
+}
+
+func (x *Enforcement) GetEndlessAt() string {
+	if x != nil {
+		return x.EndlessAt
+	}
+	return ""
+}
+
 var File_xds_replicas_replicaspb_replicas_proto protoreflect.FileDescriptor
 
 const file_xds_replicas_replicaspb_replicas_proto_rawDesc = "" +
@@ -277,14 +293,17 @@ const file_xds_replicas_replicaspb_replicas_proto_rawDesc = "" +
 	"\x11EnforcingResponse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12F\n" +
 	"\fenforcements\x18\x02 \x03(\v2\".sallyport.replicas.v1.EnforcementR\fenforcements\x12\x1a\n" +
-	"\bgateways\x18\x03 \x03(\tR\bgateways\"\xab\x01\n" +
+	"\bgateways\x18\x03 \x03(\tR\bgateways\"\xe4\x01\n" +
 	"\vEnforcement\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x1a\n" +
 	"\bselected\x18\x02 \x01(\rR\bselected\x12\x18\n" +
 	"\acurrent\x18\x03 \x01(\rR\acurrent\x12\x16\n" +
 	"\x06behind\x18\x04 \x01(\tR\x06behind\x12\x18\n" +
 	"\arefuses\x18\x05 \x01(\tR\arefuses\x12\x18\n" +
-	"\arefusal\x18\x06 \x01(\tR\arefusal2j\n" +
+	"\arefusal\x18\x06 \x01(\tR\arefusal\x12\x18\n" +
+	"\aendless\x18\a \x01(\rR\aendless\x12\x1d\n" +
+	"\n" +
+	"endless_at\x18\b \x01(\tR\tendlessAt2j\n" +
 	"\bReplicas\x12^\n" +
 	"\tEnforcing\x12'.sallyport.replicas.v1.EnforcingRequest\x1a(.sallyport.replicas.v1.EnforcingResponseB8Z6github.com/sallyport/sallyport/xds/replicas/replicaspbb\x06proto3"
 
