@@ -17,6 +17,7 @@ import (
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -71,19 +72,51 @@ func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_F
 	}[c]
 }
 
-// ingressFilters are what requests go through that come in. Their route is found once more when a token was verified, or an authorizer has
-// answered; Envoy leaves out a filter that is off by the route that was found first. So those that few routes need are on, and do nothing where the
-// route says nothing. An upgrade needs none (upgradesOverHTTP11): no cluster here leaves it to the server what is spoken, and what is offered says to a pod's proxy
-// that it is the mesh that speaks.
+// ingressFilters are what requests go through that come in. Those that judge who asks are always on, also of a name that a table does not have. Those that few
+// routes need are off but in rows that turn them on (EnableConfigured), and do nothing there for a route that says nothing. An upgrade needs none
+// (upgradesOverHTTP11): no cluster here leaves it to the server what is spoken, and what is offered says to a pod's proxy that it is the mesh that speaks.
 func ingressFilters() []*hcmv3.HttpFilter {
 	return append(AuthorizationRequestFilters(),
-		httpFilter(FilterCORS, &corsv3.Cors{}), // a browser's preflight has nothing to show to an authorizer
-		asksByRoute(),
-		httpFilter(FilterFault, &faultv3.HTTPFault{}),
-		translatesAsked(),
-		sessions(),
+		off(httpFilter(FilterCORS, &corsv3.Cors{})), // a browser's preflight has nothing to show to an authorizer
+		off(asksByRoute()),
+		off(httpFilter(FilterFault, &faultv3.HTTPFault{})),
+		off(translatesAsked()),
+		off(sessions()),
 		router(),
 	)
+}
+
+// offAtIngress are the filters of an ingress gateway that are off where no row turns them on.
+var offAtIngress = []string{FilterCORS, filterAsks, FilterFault, FilterWeb, FilterSession}
+
+// EnableConfigured turns on, for all that a row of an ingress gateway is asked for, the filters that any of its routes configures, and says whether there are any. A request's
+// route is found once more there when a token was verified, or an authorizer has answered, and Envoy leaves out a filter that is off by the route that was found first. The row
+// is the same both times, since neither may change the host that is asked for; but where no route was found first, nothing turns a filter on: such a row needs one for all
+// requests (EndsForAll).
+func EnableConfigured(row *routev3.VirtualHost) bool {
+	enable := func(configured map[string]*anypb.Any) {
+		for _, f := range offAtIngress {
+			if configured[f] == nil {
+				continue
+			}
+			if row.TypedPerFilterConfig == nil {
+				row.TypedPerFilterConfig = map[string]*anypb.Any{}
+			}
+			row.TypedPerFilterConfig[f] = turnedOn()
+		}
+	}
+	for _, r := range row.Routes {
+		enable(r.TypedPerFilterConfig)
+		for _, share := range r.GetRoute().GetWeightedClusters().GetClusters() {
+			enable(share.TypedPerFilterConfig)
+		}
+	}
+	return len(row.TypedPerFilterConfig) > 0
+}
+
+// EndsForAll says whether a row's last route is for all requests.
+func EndsForAll(row *routev3.VirtualHost) bool {
+	return len(row.Routes) > 0 && proto.Equal(row.Routes[len(row.Routes)-1].Match, MatchAnyRequest())
 }
 
 // translatesAsked turns gRPC-Web into gRPC where the route says so (GRPCWebConfig): by itself it would do it anywhere.

@@ -151,6 +151,8 @@ spec:
   - {match: [{uri: {exact: /no-web}, headers: {"@request.auth.claims.group": {exact: orders}}}], route: [{destination: {host: plain.example}}]}
   - {match: [{uri: {exact: /no-web}}], route: [{destination: {host: grpc.example}}]}
   - {match: [{uri: {exact: /shares}, headers: {"@request.auth.claims.group": {exact: orders}}}], route: [{destination: {host: grpc.example}, weight: 50}, {destination: {host: grpc.example}, weight: 50}]}
+  - {match: [{uri: {exact: /token}, headers: {"@request.auth.claims.group": {exact: orders}}}], fault: {abort: {httpStatus: 418, percentage: {value: 100}}}, directResponse: {status: 299}}
+  - {match: [{uri: {exact: /token}}], directResponse: {status: 404}}
   - {fault: {abort: {httpStatus: 418, percentage: {value: 100}}}, corsPolicy: {allowOrigins: [{exact: "https://other.example"}]}, route: [{destination: {host: plain.example}}]}
 `
 
@@ -192,6 +194,8 @@ func TestEnvoyAppliesRoutesOfClaims(t *testing.T) {
 		{"/no-web", "", 200, "", "application/grpc"},
 		{"/no-web", claimToken, 200, "", "application/grpc-web"},
 		{"/shares", claimToken, 200, "", "application/grpc"},
+		{"/token", "", 404, "", ""},
+		{"/token", claimToken, 418, "", ""},
 	} {
 		resp := askAt(t, address, c.path, c.token)
 		if resp.StatusCode != c.status {
@@ -221,9 +225,9 @@ func startIngress(t *testing.T, routes []*routev3.Route) (address string) {
 		}
 	}
 	m.AccessLog = nil
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-		Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: routes}},
-	}}
+	row := &routev3.VirtualHost{Name: "all", Domains: []string{"*"}, Routes: routes}
+	envoy.EnableConfigured(row)
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: "test", VirtualHosts: []*routev3.VirtualHost{row}}}
 	app := filepath.Join(t.TempDir(), "app")
 	listens, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", app)
 	must(err)

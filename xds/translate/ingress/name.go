@@ -56,6 +56,9 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 	if r.Own != "" && len(routes) > 0 {
 		vh.Routes = ofOwnConnections(r.Own, append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest())))
 	}
+	if envoy.EnableConfigured(vh) && !envoy.EndsForAll(vh) {
+		vh.Routes = append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest()))
+	}
 	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
 }
 
