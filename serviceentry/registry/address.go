@@ -5,18 +5,19 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/inside"
 )
 
 // AddressOwner finds the registration that a written address leads to on a port, as a workload in ns sees it. Of
-// several hosts with one address a Service comes first, whose address it is; then the workload's own namespace's, the root
+// several hosts with one address a Service comes first, whose address it is (see addressRank); then the workload's own namespace's, the root
 // namespace's, the oldest object's. An address that one of the first three has, on whatever port, is nobody else's.
 func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *SidecarScope) *Service {
 	list, _ := s.written.Get(ip)
 	var found *Service
 	at, held := rankNone, false
 	for _, svc := range list {
-		r := s.addressRank(svc, ns)
+		r := s.addressRank(svc, ns, ip)
 		answers := r < at && svc.answersAt(ip, port)
 		if !answers && (held || r >= rankOther) {
 			continue // the list may be long, and what follows is what costs
@@ -39,19 +40,34 @@ func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Si
 	return found
 }
 
-// addressRank ranks a registration for its addresses: those of Services are the API server's to give.
-func (s *Snapshot) addressRank(svc *Service, ns string) rank {
-	if svc.Source.Kind == config.KindService {
+// addressRank ranks a registration for one of its addresses: those of Services are the API server's to give. What somebody wrote for a
+// headless one (in an EndpointSlice, a WorkloadEntry) is like an entry's address: for others it counts where the mesh lets its namespace
+// export such.
+func (s *Snapshot) addressRank(svc *Service, ns string, ip netip.Addr) rank {
+	switch {
+	case svc.Source.Kind != config.KindService:
+		return s.rankOf(svc, ns)
+	case svc.Namespace == ns || !svc.wroteByHand(ip):
 		return rankOwn - 1
+	case svc.Namespace == s.Mesh.RootNamespace:
+		return rankRoot
+	case s.Mesh.Exports.Allows(svc.Namespace, host.Name(svc.Host), true):
+		return rankOther
+	default:
+		return rankNone
 	}
-	return s.rankOf(svc, ns)
+}
+
+// wroteByHand says of a headless Service's address that no pod of its namespace has it.
+func (s *Service) wroteByHand(ip netip.Addr) bool {
+	return len(s.Written) > 0 && slices.Contains(s.Written, netip.PrefixFrom(ip, ip.BitLen()))
 }
 
 // LostAddresses gives the addresses, with ports, that a service wrote and that lead to another host all the same.
 func (s *Snapshot) LostAddresses(svc *Service, ns string, scope *SidecarScope) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, a := range svc.Addresses {
-		if list, _ := s.written.Get(a.Addr()); !a.IsSingleIP() || len(list) < 2 {
+		if list, _ := s.written.Get(a.Addr()); !a.IsSingleIP() || len(list) < 2 && !svc.wroteByHand(a.Addr()) {
 			continue
 		}
 		for _, p := range svc.Ports {
@@ -69,8 +85,8 @@ func (s *Snapshot) LostAddresses(svc *Service, ns string, scope *SidecarScope) [
 // RangeOwner picks, of hosts that wrote the same range, the one that has it in ns's eyes.
 func (s *Snapshot) RangeOwner(hosts []string, ns string, scope *SidecarScope) string {
 	var owner *Service
-	for _, host := range hosts {
-		if svc := s.Visible(host, ns, scope); svc != nil && (owner == nil || s.before(svc, owner, ns)) {
+	for _, name := range hosts {
+		if svc := s.Visible(name, ns, scope); svc != nil && (owner == nil || s.before(svc, owner, ns)) {
 			owner = svc
 		}
 	}
@@ -88,7 +104,7 @@ func (s *Service) takesAt(port uint32) bool {
 
 // before says which of two hosts' registrations has an address that both wrote.
 func (s *Snapshot) before(x, y *Service, ns string) bool {
-	if a, b := s.addressRank(x, ns), s.addressRank(y, ns); a != b {
+	if a, b := s.addressRank(x, ns, netip.Addr{}), s.addressRank(y, ns, netip.Addr{}); a != b {
 		return a < b
 	}
 	return x.compare(y) < 0

@@ -106,3 +106,59 @@ func TestRuleBeforeItsHost(t *testing.T) {
 		t.Errorf("the rule is %v", r)
 	}
 }
+
+// TestHandWrittenAddressesAreTheNamespacesOwn: what somebody wrote for a headless Service leads there in its own namespace; elsewhere
+// only what a pod has, of either family, unless the mesh lets the namespace export addresses.
+func TestHandWrittenAddressesAreTheNamespacesOwn(t *testing.T) {
+	const objects = `
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, selector: {app: db}, ports: [{name: tcp, port: 5432}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db-0, namespace: shop, labels: {app: db}}
+status: {phase: Running, podIP: 10.4.0.7, podIPs: [{ip: 10.4.0.7}, {ip: "fd00:4::7"}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db}}
+addressType: IPv4
+endpoints: [{addresses: [10.4.0.7]}, {addresses: [203.0.113.7]}]
+ports: [{name: tcp, port: 5432}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-2, namespace: shop, labels: {kubernetes.io/service-name: db}}
+addressType: IPv6
+endpoints: [{addresses: ["fd00:4::7"]}]
+ports: [{name: tcp, port: 5432}]
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: machine, namespace: shop, labels: {app: db}}
+spec: {address: 203.0.113.70}
+`
+	for _, exports := range []mesh.Exports{mesh.DefaultExports(), mesh.IstioExports()} {
+		w := newWorld(t)
+		cfg := mesh.Default()
+		cfg.Exports = exports
+		w.SetMesh(&cfg)
+		w.apply(objects)
+		s := w.Snapshot()
+		for address, ofPod := range map[string]bool{"10.4.0.7": true, "fd00:4::7": true, "203.0.113.7": false, "203.0.113.70": false} {
+			for _, ns := range []string{"shop", "team"} {
+				ip := netip.MustParseAddr(address)
+				leads := s.AddressOwner(ip, 5432, ns, nil) != nil
+				if want := ofPod || ns == "shop" || len(exports) > 0 && !exports[0].ResolvedOnly; leads != want {
+					t.Errorf("%v: in %s %s leads to the Service: %v, want %v", exports, ns, address, leads, want)
+				}
+				lost := slices.Contains(s.LostAddresses(s.Services("db.shop.svc.cluster.local")[0], ns, nil), netip.AddrPortFrom(ip, 5432))
+				if lost == leads {
+					t.Errorf("%v: in %s %s leads to the Service and is another's, or neither", exports, ns, address)
+				}
+			}
+		}
+	}
+}

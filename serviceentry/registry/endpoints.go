@@ -30,6 +30,8 @@ type Endpoint struct {
 	PlainAt map[uint32]bool `json:",omitzero"`
 	// Fronted says that it is a pod without a sidecar, of a Service that has a waypoint: it takes mutual TLS from that.
 	Fronted bool `json:",omitzero"`
+	// Written says of a Kubernetes Service's endpoint that somebody wrote its address, and no pod of the namespace has it.
+	Written bool `json:",omitzero"`
 }
 
 // PortOf gives the endpoint's port for a service port.
@@ -51,7 +53,7 @@ func (e Endpoint) label(key string) string {
 
 func (e Endpoint) equal(o Endpoint) bool {
 	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Node == o.Node && e.Network == o.Network && e.Cluster == o.Cluster &&
-		e.Proxied == o.Proxied && e.Fronted == o.Fronted && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
+		e.Proxied == o.Proxied && e.Fronted == o.Fronted && e.Written == o.Written && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }
 
 // EndpointSet is the endpoints of one Kubernetes Service, in order. They are a table of their own beside the Services: one that

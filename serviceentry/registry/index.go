@@ -98,8 +98,10 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 	old := in[key]
 	if old != nil {
 		both = append(both, old.Labels)
-		if delete(x.byIP[old.Status.PodIP], key); len(x.byIP[old.Status.PodIP]) == 0 {
-			delete(x.byIP, old.Status.PodIP)
+		for _, ip := range podIPs(old) {
+			if delete(x.byIP[ip], key); len(x.byIP[ip]) == 0 {
+				delete(x.byIP, ip)
+			}
 		}
 		delete(in, key)
 	}
@@ -111,7 +113,7 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 			x.pods[key.Namespace] = in
 		}
 		in[key] = pod
-		if ip := pod.Status.PodIP; ip != "" {
+		for _, ip := range podIPs(pod) {
 			if x.byIP[ip] == nil {
 				x.byIP[ip] = map[config.Key]*corev1.Pod{}
 			}
@@ -148,6 +150,9 @@ func (x *index) endpoints(svc config.Key) []Endpoint {
 	var out []Endpoint
 	if len(selector) > 0 {
 		out = x.workloadEndpoints(svc.Namespace, selector, false)
+		for i := range out {
+			out[i].Written = true
+		}
 	}
 	switch found := x.slices[svc]; {
 	case len(found) > 0:
@@ -180,6 +185,8 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 				if pod := x.podAt(a, ns); pod != nil {
 					found.ServiceAccount, found.Labels, found.Node = account(pod), pod.Labels, pod.Spec.NodeName
 					found.Locality = x.placeOf(pod)
+				} else {
+					found.Written = true
 				}
 				out = append(out, found)
 			}
@@ -217,6 +224,20 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 					out[want.Name] = uint32(has.ContainerPort)
 				}
 			}
+		}
+	}
+	return out
+}
+
+// podIPs are a pod's addresses, of both families.
+func podIPs(p *corev1.Pod) []string {
+	var out []string
+	if p.Status.PodIP != "" {
+		out = append(out, p.Status.PodIP)
+	}
+	for _, more := range p.Status.PodIPs {
+		if more.IP != "" && more.IP != p.Status.PodIP {
+			out = append(out, more.IP)
 		}
 	}
 	return out

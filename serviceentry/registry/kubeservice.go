@@ -33,7 +33,9 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil
 		if endpoints != nil {
-			s.Addresses = podAddresses(at.ClientLocation(at.topology.Network(nil), locality.Client{}).Here(endpoints.List))
+			here := at.ClientLocation(at.topology.Network(nil), locality.Client{}).Here(endpoints.List)
+			s.Addresses = podAddresses(here)
+			s.Written = writtenAddresses(here)
 		}
 	}
 	return s
@@ -53,6 +55,15 @@ func podAddresses(endpoints []Endpoint) []netip.Prefix {
 		all[i] = e.Address
 	}
 	return prefixes(all)
+}
+
+// writtenAddresses are those of them that no pod has: somebody wrote them.
+func writtenAddresses(endpoints []Endpoint) []netip.Prefix {
+	ofPods := map[string]bool{}
+	for _, e := range endpoints {
+		ofPods[e.Address] = ofPods[e.Address] || !e.Written
+	}
+	return podAddresses(slices.DeleteFunc(slices.Clone(endpoints), func(e Endpoint) bool { return ofPods[e.Address] }))
 }
 
 // Headless says whether a service is a Kubernetes Service without an address of its own. Its pods have names below its.

@@ -120,6 +120,7 @@ type Service struct {
 
 	Ports     []Port
 	Addresses []netip.Prefix // that the user wrote, or the cluster IPs
+	Written   []netip.Prefix `json:",omitzero"` // of a headless Service's, those that no pod has: see Endpoint.Written
 	Endpoints []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
 	ExportTo  ExportTo
 	SANs      []string // subjectAltNames that the server must show one of
