@@ -136,8 +136,8 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 		if f.cluster.kubeconfig != "" {
 			return program.Misuse(errors.New("--config-dir and --kubeconfig: give one of the two"))
 		}
-		if st, err := os.Stat(f.configDir); err != nil || !st.IsDir() {
-			return program.Misuse(fmt.Errorf("--config-dir %q: there is no such directory", f.configDir))
+		if err := program.Directory("--config-dir", f.configDir); err != nil {
+			return err
 		}
 		cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
 		return nil

@@ -87,8 +87,8 @@ func idsOf(rules []*detect.Rule) string {
 
 // policyRules are the rules of the EgressPolicies in a directory.
 func policyRules(ctx context.Context, flag, dir, meshConfig string, errs io.Writer) ([]detect.PolicyRule, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, program.Misuse(fmt.Errorf("%s %q: there is no such directory", flag, dir))
+	if err := program.Directory(flag, dir); err != nil {
+		return nil, err
 	}
 	snapshot, err := readOnce(ctx, flag, dir, meshConfig, errs)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -230,8 +229,8 @@ func (f *explainFlags) check() error {
 		if dir == "" {
 			continue
 		}
-		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-			return fmt.Errorf("%s %q: there is no such directory", flag, dir)
+		if err := program.Directory(flag, dir); err != nil {
+			return err
 		}
 	}
 	return nil

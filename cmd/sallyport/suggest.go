@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -52,8 +51,8 @@ func (f *observed) check() error {
 		if dir == "" {
 			continue
 		}
-		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-			return fmt.Errorf("%s %q: there is no such directory", flag, dir)
+		if err := program.Directory(flag, dir); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -91,10 +91,11 @@ const (
 )
 
 func (f *upFlags) run(ctx context.Context, progress io.Writer) error {
-	if st, err := os.Stat(f.dir); err == nil && !st.IsDir() {
-		return program.Misuse(fmt.Errorf("%q: it is a file; name the directory that it is in", f.dir))
-	} else if err != nil {
-		return program.Misuse(fmt.Errorf("%q: there is no such directory; make it with: mkdir -p %s", f.dir, f.dir))
+	if err := program.Directory("DIR", f.dir); err != nil {
+		if _, not := os.Stat(f.dir); os.IsNotExist(not) {
+			return fmt.Errorf("%w; make it with: mkdir -p %s", err, f.dir)
+		}
+		return err
 	}
 	proxy, err := freeAddress("--proxy-addr", f.proxyAddr)
 	if err != nil {
