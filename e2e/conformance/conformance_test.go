@@ -107,6 +107,13 @@ func TestConformance(t *testing.T) {
 	}
 	timeouts := config.DefaultTimeoutConfig()
 	timeouts.DefaultPollInterval = 200 * time.Millisecond
+	if path := os.Getenv(reportVariable); path != "" {
+		t.Cleanup(func() { // the suite writes it in a cleanup of its own, which comes first, being later
+			if err := sortProfiles(path); err != nil {
+				t.Errorf("the report: %v", err)
+			}
+		})
+	}
 	suites.RunConformanceWithOptions(t, suite.ConformanceOptions{
 		Client: interceptor.NewClient(access, injecting), ClientOptions: client.Options{Scheme: known}, Clientset: kubernetes.NewForConfigOrDie(s.Config), RestConfig: s.Config,
 		ConfigurableOptions: suite.ConfigurableOptions{
@@ -120,9 +127,4 @@ func TestConformance(t *testing.T) {
 			},
 		},
 	})
-	if path := os.Getenv(reportVariable); path != "" {
-		if err := sortProfiles(path); err != nil {
-			t.Errorf("the report: %v", err)
-		}
-	}
 }
