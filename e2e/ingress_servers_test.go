@@ -138,14 +138,7 @@ func (in *ingressScene) shake(t *testing.T, name string, config *tls.Config) (*t
 }
 
 func (in *ingressScene) optional(t *testing.T) {
-	right, err := in.clients.Issue("clerk.test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrong, err := in.ca.Issue("clerk.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	right, wrong := in.clerks(t)
 	for _, c := range []struct {
 		host  string
 		shows *tls.Certificate

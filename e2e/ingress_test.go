@@ -309,15 +309,21 @@ func (in *ingressScene) shown(t *testing.T, name string) []byte {
 	return c.ConnectionState().PeerCertificates[0].Raw
 }
 
-func (in *ingressScene) clientCertificates(t *testing.T) {
+// clerks are two certificates of one client: of those who vouch for clients, and of somebody else.
+func (in *ingressScene) clerks(t *testing.T) (right, wrong *tls.Certificate) {
+	t.Helper()
 	right, err := in.clients.Issue("clerk.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong, err := in.ca.Issue("clerk.test")
-	if err != nil {
+	if wrong, err = in.ca.Issue("clerk.test"); err != nil {
 		t.Fatal(err)
 	}
+	return right, wrong
+}
+
+func (in *ingressScene) clientCertificates(t *testing.T) {
+	right, wrong := in.clerks(t)
 	for what, c := range map[string]struct {
 		shows []tls.Certificate
 		ok    bool

@@ -49,10 +49,8 @@ func (s *Snapshot) addressRank(svc *Service, ns string, ip netip.Addr) rank {
 		return s.rankOf(svc, ns)
 	case svc.Namespace == ns || !svc.wroteByHand(ip):
 		return rankOwn - 1
-	case svc.Namespace == s.Mesh.RootNamespace:
-		return rankRoot
-	case s.Mesh.Exports.Allows(svc.Namespace, host.Name(svc.Host), true):
-		return rankOther
+	case svc.Namespace == s.Mesh.RootNamespace, s.Mesh.Exports.Allows(svc.Namespace, host.Name(svc.Host), true):
+		return s.rankOfNamespace(svc.Namespace, ns)
 	default:
 		return rankNone
 	}

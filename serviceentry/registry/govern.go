@@ -27,12 +27,18 @@ const (
 
 // rankOf ranks a registration for askers in ns; "" is a namespace that registers nothing.
 func (s *Snapshot) rankOf(svc *Service, ns string) rank {
-	switch {
-	case svc.Namespace == ns:
-		return rankOwn
-	case svc.Source.Kind == config.KindService:
+	if svc.Namespace != ns && svc.Source.Kind == config.KindService {
 		return rankCluster
-	case svc.Namespace == s.Mesh.RootNamespace:
+	}
+	return s.rankOfNamespace(svc.Namespace, ns)
+}
+
+// rankOfNamespace ranks what a namespace writes, whatever it is, for another one.
+func (s *Snapshot) rankOfNamespace(of, ns string) rank {
+	switch of {
+	case ns:
+		return rankOwn
+	case s.Mesh.RootNamespace:
 		return rankRoot
 	default:
 		return rankOther

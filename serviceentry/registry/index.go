@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"net/netip"
 
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ type index struct {
 	sliceOf   map[config.Key]config.Key                                // slice → service
 	pods      map[string]map[config.Key]*corev1.Pod                    // by namespace
 	podClaims podClaims
-	byIP      map[string]map[config.Key]*corev1.Pod       // several on the host's network share one
+	byIP      map[netip.Addr]map[config.Key]*corev1.Pod   // several on the host's network share one
 	entries   map[string]map[config.Key]map[string]string // selectors of ServiceEntries, by namespace
 	// workloads are the WorkloadEntries, by namespace.
 	workloads map[string]map[config.Key]workload
@@ -43,7 +44,7 @@ func newIndex() index {
 		pods:     map[string]map[config.Key]*corev1.Pod{},
 
 		podClaims: newPodClaims(),
-		byIP:      map[string]map[config.Key]*corev1.Pod{},
+		byIP:      map[netip.Addr]map[config.Key]*corev1.Pod{},
 		entries:   map[string]map[config.Key]map[string]string{},
 		workloads: map[string]map[config.Key]workload{},
 		rules:     map[config.Key]*DestinationRule{},
@@ -98,7 +99,7 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 	old := in[key]
 	if old != nil {
 		both = append(both, old.Labels)
-		for _, ip := range podIPs(old) {
+		for _, ip := range addressesOfPod(old) {
 			if delete(x.byIP[ip], key); len(x.byIP[ip]) == 0 {
 				delete(x.byIP, ip)
 			}
@@ -113,7 +114,7 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 			x.pods[key.Namespace] = in
 		}
 		in[key] = pod
-		for _, ip := range podIPs(pod) {
+		for _, ip := range addressesOfPod(pod) {
 			if x.byIP[ip] == nil {
 				x.byIP[ip] = map[config.Key]*corev1.Pod{}
 			}
@@ -229,26 +230,16 @@ func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	return out
 }
 
-// podIPs are a pod's addresses, of both families.
-func podIPs(p *corev1.Pod) []string {
-	var out []string
-	if p.Status.PodIP != "" {
-		out = append(out, p.Status.PodIP)
-	}
-	for _, more := range p.Status.PodIPs {
-		if more.IP != "" && more.IP != p.Status.PodIP {
-			out = append(out, more.IP)
-		}
-	}
-	return out
-}
-
 // podAt is the first pod of a namespace at an address, in name order; nil without one. Pods of other namespaces may have the
 // address too, as on a host's network; a Service's are of its own.
-func (x *index) podAt(ip, ns string) *corev1.Pod {
+func (x *index) podAt(text, ns string) *corev1.Pod {
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
 	var first config.Key
 	var found *corev1.Pod
-	for key, pod := range x.byIP[ip] {
+	for key, pod := range x.byIP[ip.Unmap()] {
 		if key.Namespace == ns && (found == nil || key.Compare(first) < 0) {
 			first, found = key, pod
 		}

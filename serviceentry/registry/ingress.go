@@ -161,19 +161,8 @@ func (g *Gateway) before(other *Gateway) int {
 // gatewaysOrder puts Gateways in the order in which they have what several want at gateways of a namespace: its own, those of the root namespace, all others; among
 // equals by their age, which somebody may have before he writes what he wants.
 func (s *Snapshot) gatewaysOrder(ns string) func(a, b *Gateway) int {
-	rank := func(g *Gateway) rank {
-		switch g.Key.Namespace {
-		case ns:
-			return rankOwn
-		case s.Mesh.RootNamespace:
-			return rankRoot
-		default:
-			return rankOther
-		}
-	}
-	return func(a, b *Gateway) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.before(b))
-	}
+	rank := func(g *Gateway) rank { return s.rankOfNamespace(g.Key.Namespace, ns) }
+	return func(a, b *Gateway) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), a.before(b)) }
 }
 
 // mayOpen says whether a Gateway of another namespace counts at gateways of one.

@@ -182,6 +182,7 @@ func (x *index) people(ns string) (out []LabeledWorkload) {
 	return out
 }
 
+// addressesOfPod are a pod's, of both families.
 func addressesOfPod(pod *corev1.Pod) (out []netip.Addr) {
 	texts := []string{pod.Status.PodIP}
 	for _, ip := range pod.Status.PodIPs {

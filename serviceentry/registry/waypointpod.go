@@ -147,24 +147,15 @@ func (c *podClaims) owner(a netip.Addr) *config.Object {
 }
 
 // addressesOf are the addresses of a pod that runs, or is about to.
-func addressesOf(o *config.Object) (out []netip.Addr) {
+func addressesOf(o *config.Object) []netip.Addr {
 	if o == nil {
 		return nil
 	}
-	status := o.Spec.(*corev1.Pod).Status
-	if status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed {
+	pod := o.Spec.(*corev1.Pod)
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	texts := []string{status.PodIP}
-	for _, more := range status.PodIPs {
-		texts = append(texts, more.IP)
-	}
-	for _, text := range texts {
-		if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(out, a.Unmap()) {
-			out = append(out, a.Unmap())
-		}
-	}
-	return out
+	return addressesOfPod(pod)
 }
 
 // frontedPodAt is the pod that asks for a waypoint before an address; nil where none does.

@@ -143,7 +143,7 @@ func (d podListener) chain(c *listenerv3.FilterChain) error {
 					host.Domains = d.domains()
 				}
 			}
-			failed = markTunnelsApart(m.HttpFilters)
+			failed = markApart(m.HttpFilters)
 		}); err != nil || failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -151,28 +151,20 @@ func (d podListener) chain(c *listenerv3.FilterChain) error {
 	return nil
 }
 
-// markApart has connections to the app that take their clients' addresses marked as the rules in the pod know them.
-func markApart(filters []*listenerv3.ListenerFilter) error {
+// markApart has connections to the app that take their clients' addresses marked as the rules in the pod know them: what comes to a listener, and what comes by
+// tunnels, for which HTTP has a filter of its own.
+func markApart[F interface{ GetTypedConfig() *anypb.Any }](filters []F) error {
 	for _, f := range filters {
 		var src originalsrcv3.OriginalSrc
-		if !f.GetTypedConfig().MessageIs(&src) {
-			continue
+		var http httpsrcv3.OriginalSrc
+		var err error
+		switch packed := f.GetTypedConfig(); {
+		case packed.MessageIs(&src):
+			err = edit(packed, &src, func() { src.Mark = redirect.AmbientAppMark })
+		case packed.MessageIs(&http):
+			err = edit(packed, &http, func() { http.Mark = redirect.AmbientAppMark })
 		}
-		if err := edit(f.GetTypedConfig(), &src, func() { src.Mark = redirect.AmbientAppMark }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// markTunnelsApart does so for what comes by tunnels.
-func markTunnelsApart(filters []*hcmv3.HttpFilter) error {
-	for _, f := range filters {
-		var src httpsrcv3.OriginalSrc
-		if !f.GetTypedConfig().MessageIs(&src) {
-			continue
-		}
-		if err := edit(f.GetTypedConfig(), &src, func() { src.Mark = redirect.AmbientAppMark }); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package send
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -17,8 +16,6 @@ func tookTooLong(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
-
-var _ interface{ Timeout() bool } = net.Error(nil)
 
 // Send is nil when the other side has taken all of them, or says later, to Settle, whether it did. What is too large for it, or takes it too long, it gets in smaller
 // messages, also the next time; they grow again as it takes them.
