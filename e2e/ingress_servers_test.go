@@ -309,7 +309,7 @@ spec:
 		err := world.Within(t.Context(), time.Minute, func() (all error) {
 			for forwarded, status := range want {
 				if got, err := asks(forwarded); err != nil || got != status {
-					all = errors.Join(all, fmt.Errorf("X-Forwarded-For: %s: %d, want %d %v", forwarded, got, status, err))
+					all = errors.Join(all, err, fmt.Errorf("X-Forwarded-For: %s: %d, want %d", forwarded, got, status))
 				}
 			}
 			return all

@@ -137,11 +137,11 @@ func (t *thread) take() error {
 		err = errBusy
 	}
 	if err == nil {
-		err = ptrace(getSigmask, t.tid, sigmaskBytes, uintptr(unsafe.Pointer(&t.blocked)))
+		err = sigmask(getSigmask, t.tid, &t.blocked)
 	}
 	none := ^uint64(0)
 	if err == nil { // a signal's handler would make calls between ours
-		err = ptrace(setSigmask, t.tid, sigmaskBytes, uintptr(unsafe.Pointer(&none)))
+		err = sigmask(setSigmask, t.tid, &none)
 	}
 	if err == nil {
 		regs := t.saved
@@ -162,7 +162,7 @@ func (t *thread) begins() bool {
 		arch uint32
 		_    [10]uint64
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(t.tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(t.tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0) //nolint:gosec // G103: so the kernel wants it
 	return errno == 0 && info.op == unix.PTRACE_SYSCALL_INFO_ENTRY && info.arch == unix.AUDIT_ARCH_X86_64
 }
 
@@ -183,7 +183,7 @@ func (t *thread) call(number, a, b, c uintptr) (uintptr, error) {
 	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
 		return 0, err
 	}
-	if said := int64(regs.Rax); said < 0 { //nolint:gosec // an error is a small number below 0
+	if said := int64(regs.Rax); said < 0 {
 		return 0, syscall.Errno(-said)
 	}
 	return uintptr(regs.Rax), nil
@@ -207,7 +207,7 @@ func (t *thread) leave() error {
 	regs.Rip -= instruction
 	regs.Rax, regs.Orig_rax = t.saved.Orig_rax, ^uint64(0)
 	err := unix.PtraceSetRegs(t.tid, &regs)
-	return errors.Join(err, ptrace(setSigmask, t.tid, sigmaskBytes, uintptr(unsafe.Pointer(&t.blocked))), unix.PtraceDetach(t.tid))
+	return errors.Join(err, sigmask(setSigmask, t.tid, &t.blocked), unix.PtraceDetach(t.tid))
 }
 
 // scratch are some zeros of its memory.
@@ -234,6 +234,14 @@ func (t *thread) wait(until time.Time) (status unix.WaitStatus, err error) {
 		}
 		time.Sleep(20 * time.Microsecond)
 	}
+}
+
+// sigmask reads or sets the signals that a thread has blocked. Their address is made a number in the call itself: a stack moves when it grows.
+func sigmask(request, tid int, set *uint64) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), sigmaskBytes, uintptr(unsafe.Pointer(set)), 0, 0); errno != 0 { //nolint:gosec // G103: likewise
+		return errno
+	}
+	return nil
 }
 
 func ptrace(request, tid int, address, data uintptr) error {
