@@ -4,10 +4,14 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what is built needs the tools first
 
+# Tests find in the cache what was compiled for the programs, and the reverse.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
+
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD    := go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD    := go build -ldflags '-s -w -X main.version=$(VERSION)'
 BIN      := bin
 ARCHS    ?= amd64 arm64
+MODULES  := cmd/sallyport-iceberg e2e/issuer
 
 .PHONY: help
 help: ## List the targets.
@@ -15,12 +19,12 @@ help: ## List the targets.
 
 .PHONY: build
 build: static ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
-	CGO_ENABLED=1 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -extldflags "-Wl,--no-export-dynamic"' -o $(BIN)/sallyport ./cmd/sallyport
+	CGO_ENABLED=1 go build -ldflags '-s -w -X main.version=$(VERSION) -extldflags "-Wl,--no-export-dynamic"' -o $(BIN)/sallyport ./cmd/sallyport
 
 .PHONY: static
 static:
 	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-agent ./cmd/sallyport-agent
-	CGO_ENABLED=0 $(BUILD) -o $(BIN)/sallyport-node ./cmd/sallyport-node
+	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-node ./cmd/sallyport-node
 
 .PHONY: iceberg
 iceberg: ## Build bin/sallyport-iceberg, which keeps a table of the lake: a module of its own, with much in it.
@@ -69,27 +73,60 @@ chart: ## Package the Helm chart with its CRDs into dist/.
 .PHONY: lint
 lint: ## go vet, golangci-lint, and whether generated code is what its source says.
 	go vet ./...
-	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./...); done
+	for module in $(MODULES); do (cd $$module && go vet ./...); done
 	e2e/tools/golangci-lint run
 	e2e/tools/proto --check
 
 # What starts no goroutine (a test holds it to that) is tried without the race detector, which would find nothing there and takes
-# several times as long; of the rest, what tries random things tries ten times as many without it, too.
-PURE   := ./serviceentry/... ./xds/translate/...
-RANDOM := ./egress/detect ./cmd/sallyport/controlplane
+# several times as long; of the rest, the tests that try random things try more of them without it, too (a test holds RANDOM to that).
+PURE      := ./serviceentry/... ./xds/translate/...
+RANDOM    := TestCheckLooksAtEnough|TestCorpus
+RANDOM_IN := ./cmd/sallyport/controlplane ./egress/detect
+# Of PURE, what asks a running Envoy, and so waits (a test holds them to that, too).
+ASKING    := TestEnvoyAppliesRoutesOfClaims|TestEnvoyMatches|TestEnvoyRoutesByClaims|TestEnvoyTakesRegexes|TestEnvoyTakesVariables|TestIngressFollowsClaims|TestNodePoliciesOutliveListeners
+ASKING_IN := ./xds/translate ./xds/translate/httproute
+RACED     := go list ./... | grep -vxFf <(go list $(PURE) ./e2e/...)
+# What needs more than an API server of the cluster's tools.
+TOOLED    := ./e2e/howto ./e2e/cluster/images
+COMPILE   := -test -export -deps -f '{{with .Export}}{{end}}'
+AGAIN     := $(MAKE) --no-print-directory
+AS_ROOT   := $(filter 0,$(shell id -u))
 
-# Both halves mostly wait, the one for Envoys, the other for a kubelet. But what they do beside that, each needs all processors of a small machine for: one comes after the other.
+# Tests with real proxies and a real Kubernetes mostly wait. What only computes, and asks no clock, is done in what they leave of the
+# processors; see docs/adr/0123-what-computes-is-done-meanwhile.md. One `go vet` is enough: go test would do a part of it once more for each way to compile.
 .PHONY: test
-test: cluster-tools tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
-	go vet ./...
-	@$(MAKE) --no-print-directory test-code $(if $(filter 0,$(shell id -u)),e2e)
+test: tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
+	@e2e/tools/kubernetes kube-apiserver
+	@e2e/tools/meanwhile '$(AGAIN) test-envoys cluster-tools test-tooled $(if $(AS_ROOT),e2e)' '$(AGAIN) cluster-tools test-computed'
+	@$(AGAIN) test-raced
 
 .PHONY: test-code
 test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
-	go test -race -timeout 25m $$(go list ./... | grep -vxFf <(go list $(PURE) ./e2e/...))
-	go test -timeout 25m $(PURE) $(RANDOM)
-	for module in cmd/sallyport-iceberg e2e/issuer; do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
-	go test -p 1 -parallel 4 -timeout 40m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$') # they wait for Envoys
+	@e2e/tools/meanwhile '$(AGAIN) test-envoys test-tooled' '$(AGAIN) test-computed'
+	@$(AGAIN) test-raced
+
+.PHONY: test-envoys
+test-envoys:
+	go test -vet=off -timeout 25m -run '^($(ASKING))$$' $(ASKING_IN)
+	go test -vet=off -p 1 -parallel 4 -timeout 40m $$(go list ./e2e/... | grep -vE '/e2e/(incluster|cluster|conformance)$$' | grep -vxFf <(go list $(TOOLED)))
+
+.PHONY: test-tooled
+test-tooled:
+	go test -vet=off -p 1 -parallel 4 -timeout 40m $(TOOLED)
+
+# The limits are for what hangs: this has the processors only where nobody else wants them. `go list -export` compiles what is tried later.
+.PHONY: test-computed
+test-computed:
+	go vet ./...
+	go test -vet=off -timeout 120m -skip '^($(ASKING))$$' $(PURE)
+	go test -vet=off -timeout 120m -run '^($(RANDOM))$$' $(RANDOM_IN)
+	go list -race $(COMPILE) $$($(RACED)) >/dev/null
+	for module in $(MODULES); do (cd $$module && go vet ./... && go list $(COMPILE) ./... >/dev/null); done
+
+.PHONY: test-raced
+test-raced:
+	go test -race -vet=off -timeout 25m $$($(RACED))
+	for module in $(MODULES); do (cd $$module && go test -vet=off -timeout 10m ./...); done
 
 .PHONY: test-long
 test-long: tools ## Tests that take minutes, and hundreds of megabytes in the cache: another engine reads the lake, and its table; Kafka's own broker.
@@ -102,8 +139,8 @@ test-long: tools ## Tests that take minutes, and hundreds of megabytes in the ca
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
-	go test -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
-	SALLYPORT_CONFORMANCE=all go test -timeout 20m -count=1 ./e2e/conformance
+	go test -vet=off -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
+	SALLYPORT_CONFORMANCE=all go test -vet=off -timeout 20m -count=1 ./e2e/conformance
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
 .PHONY: conformance

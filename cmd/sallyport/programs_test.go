@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,7 +31,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	removeBuilt()
+	os.Exit(code)
 }
 
 // ordinary is the user that programs run as where the test is root.
@@ -47,18 +50,35 @@ func upPrograms(t *testing.T) programs {
 	envoy := upEnvoy(t)
 	dir := programs{}.dir(t)
 	p := programs{filepath.Join(dir, "sallyport"), filepath.Join(dir, "sallyport-agent"), filepath.Join(dir, "envoy")}
-	build := exec.Command("go", "build", "-o", p.agent, "../sallyport-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	agent, err := builtAgent()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for to, from := range map[string]string{p.sallyport: os.Args[0], p.envoy: envoy} {
+	for to, from := range map[string]string{p.sallyport: os.Args[0], p.agent: agent, p.envoy: envoy} {
 		if err := copyFile(to, from); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return p
 }
+
+// builtAgent builds the agent as the Makefile does, once for all tests: what was compiled for that one is in the cache.
+var builtAgent = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		return "", err
+	}
+	removeBuilt = func() { _ = os.RemoveAll(dir) }
+	path := filepath.Join(dir, "sallyport-agent")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "../sallyport-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var removeBuilt = func() {}
 
 func upEnvoy(t *testing.T) string {
 	cache, _ := os.UserCacheDir()

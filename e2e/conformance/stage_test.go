@@ -136,13 +136,20 @@ func (s *stage) install() {
 	s.run(s.Helm, "install", "sallyport", found[0], "-n", system, "-f", "testdata/values.yaml", "--wait", "--timeout", "3m")
 }
 
-// remove takes everything out of the cluster that a run puts in.
+// remove takes everything out of the cluster that a run puts in. Nobody waits for proxies that drain.
 func (s *stage) remove(ctx context.Context) {
-	for _, args := range [][]string{
+	ours := slices.Concat([]string{system}, theirs, ofMesh)
+	deletion := append([]string{s.Kubectl, "delete", "namespace", "--ignore-not-found"}, ours...)
+	commands := [][]string{
 		{s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m"},
-		append([]string{s.Kubectl, "delete", "namespace", system, "--ignore-not-found", "--timeout=120s"}, slices.Concat(theirs, ofMesh)...),
-		{s.Kubectl, "delete", "gatewayclass", "sallyport", "--ignore-not-found"},
-	} {
+		append(slices.Clone(deletion), "--wait=false"),
+	}
+	for _, ns := range ours {
+		commands = append(commands, []string{s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--wait=false"})
+	}
+	commands = append(commands, append(slices.Clone(deletion), "--timeout=120s"),
+		[]string{s.Kubectl, "delete", "gatewayclass", "sallyport", "--ignore-not-found"})
+	for _, args := range commands {
 		_ = s.command(ctx, args...).Run() // nothing of it may be there
 	}
 }
