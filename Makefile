@@ -123,9 +123,10 @@ test-computed:
 	go list -race $(COMPILE) $$($(RACED)) >/dev/null
 	for module in $(MODULES); do (cd $$module && go vet ./... && go list $(COMPILE) ./... >/dev/null); done
 
+# Some of these wait, too: three at once.
 .PHONY: test-raced
 test-raced:
-	go test -race -vet=off -timeout 25m $$($(RACED))
+	go test -race -vet=off -p 3 -timeout 25m $$($(RACED))
 	for module in $(MODULES); do (cd $$module && go test -vet=off -timeout 10m ./...); done
 
 .PHONY: test-long

@@ -46,7 +46,7 @@ func browser(t *testing.T, flags ...chromedp.ExecAllocatorOption) tab {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
 	return tab{t, ctx}
 }

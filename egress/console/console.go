@@ -41,6 +41,8 @@ type Options struct {
 	Login  *login.Options
 	Logger *slog.Logger
 	Now    func() time.Time
+
+	answerTime time.Duration // 15 s where nothing is said
 }
 
 func (o Options) withDefaults() Options {
@@ -49,6 +51,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.answerTime == 0 {
+		o.answerTime = answerTime
 	}
 	if o.Act == nil {
 		o.Act = func(context.Context, record.Record) error { return nil }

@@ -24,7 +24,7 @@ var downloads = map[string]string{"json": "application/json", "csv": "text/csv; 
 // download answers with the newest records of what is asked for as a file.
 func (h *handler) download(format string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 3*answerTime)
+		ctx, cancel := context.WithTimeout(r.Context(), 3*h.answerTime)
 		defer cancel()
 		a, err := ask(r.URL, h.Now())
 		if err != nil {

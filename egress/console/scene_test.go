@@ -98,9 +98,12 @@ func served(t testing.TB, records []record.Record, change func(*Options)) http.H
 	return console(t, stored(t, records), change)
 }
 
+// busyAnswerTime is what an answer may take here: the machine may be busy.
+const busyAnswerTime = 2 * time.Minute
+
 func console(t testing.TB, s *store.Store, change func(*Options)) http.Handler {
 	t.Helper()
-	o := Options{DB: s.DB(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: func() time.Time { return noon }, Found: func() *detect.Report {
+	o := Options{answerTime: busyAnswerTime, DB: s.DB(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: func() time.Time { return noon }, Found: func() *detect.Report {
 		return &detect.Report{Window: detect.Window{Since: noon.Add(-24 * time.Hour), Until: noon.Add(-time.Minute)}, Findings: []detect.Finding{
 			{ID: "beacon-1", Detection: "beacon", Title: "Regular connections", Severity: 4, Namespace: "legacy", Workload: "report", Host: "x1.tracker.example.net", Port: 443, First: noon.Add(-9 * time.Hour), Last: noon, Count: 60, Evidence: map[string]any{"interval": 660, "why": hostile}},
 			{ID: "first-seen-host-1", Detection: "first-seen-host", Title: "First seen host", Severity: 2, Namespace: "shop", Workload: hostile, Host: hostile, First: noon, Last: noon, Count: 1}}}

@@ -92,7 +92,7 @@ var functions = template.FuncMap{
 // serve makes a page: bounded in time, and few at a time.
 func (h *handler) serve(route string, p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+		ctx, cancel := context.WithTimeout(r.Context(), h.answerTime)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, mostPasted)
 		s, status := h.make(ctx, r, route, p)
@@ -182,7 +182,7 @@ func (h *handler) say(ctx context.Context, r *http.Request, err error) (string, 
 	case errors.As(err, &gone):
 		return gone.Error(), http.StatusNotFound
 	case ctx.Err() != nil:
-		return fmt.Sprintf("The answer took longer than %v. Look at less time, or at fewer records.", answerTime), http.StatusServiceUnavailable
+		return fmt.Sprintf("The answer took longer than %v. Look at less time, or at fewer records.", h.answerTime), http.StatusServiceUnavailable
 	}
 	h.Logger.Warn("console: no answer", "page", r.URL.Path, "err", err)
 	return "The audit log could not be read; the server's log says why.", http.StatusInternalServerError

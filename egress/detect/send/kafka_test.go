@@ -124,6 +124,7 @@ func TestKafka(t *testing.T) {
 
 // TestKafkaSaysWhoItIs: brokers that want TLS, the client's certificate, a password.
 func TestKafkaSaysWhoItIs(t *testing.T) {
+	t.Parallel() // it waits for limits
 	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, which is its own root
 	web.Close()
 	pair := web.TLS.Certificates[0]
@@ -329,6 +330,7 @@ func TestKafkaRefusals(t *testing.T) {
 
 // TestKafkaStalls: a broker that answers nothing any more is an error in the end, what is under way is bounded until then, and it all comes again.
 func TestKafkaStalls(t *testing.T) {
+	t.Parallel() // it waits for limits
 	c := cluster(t)
 	file := target(t, "tcp://"+c.ListenAddrs()[0]+"/records")
 	o := options()

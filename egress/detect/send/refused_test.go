@@ -122,6 +122,7 @@ func TestTooLargeIsDivided(t *testing.T) {
 
 // TestSlowReceiversGetLess: one that does not get through with a batch in the time that there is gets smaller ones, so that it comes to an end.
 func TestSlowReceiversGetLess(t *testing.T) {
+	t.Parallel() // it waits for limits
 	const most = 20
 	o := options()
 	o.Timeout = 2 * time.Second
@@ -152,6 +153,7 @@ func TestSlowReceiversGetLess(t *testing.T) {
 
 // TestSlowSyslogGetsLess is the same of a syslog server that reads so much and then no more: what lies in this machine's buffers was not taken.
 func TestSlowSyslogGetsLess(t *testing.T) {
+	t.Parallel() // it waits for limits
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
