@@ -21,7 +21,8 @@ func variable(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^` + name + ` *:= (.+)$`).FindStringSubmatch(read(t, filepath.Join(root, "Makefile")))
+	makefile := regexp.MustCompile(`\\\n *`).ReplaceAllString(read(t, filepath.Join(root, "Makefile")), "")
+	line := regexp.MustCompile(`(?m)^` + name + ` *:= (.+)$`).FindStringSubmatch(makefile)
 	if line == nil {
 		t.Fatalf("the Makefile does not say %s", name)
 	}
@@ -55,6 +56,35 @@ func TestPurePackagesStartNothing(t *testing.T) {
 		}
 		if read == 0 {
 			t.Errorf("%s holds no Go files", folder)
+		}
+	}
+}
+
+// Of packages that are tried alone, without the race detector, the tests start no goroutine either, and nothing that starts some.
+func TestPackagesTriedAloneStartNothing(t *testing.T) {
+	root, err := story.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	starting := []string{`"net/http/httptest"`, `"testing/synctest"`, `"go.uber.org/goleak"`, `"os/exec"`, `"github.com/sallyport/sallyport/e2e/cluster/apiserver"`}
+	for _, folder := range strings.Fields(variable(t, "ALONE")) {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s holds no Go files: %v", folder, err)
+		}
+		for _, path := range files {
+			for _, at := range starts(t, path) {
+				t.Errorf("%s starts a goroutine: take its package out of ALONE in the Makefile", at)
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range file.Imports {
+				if slices.Contains(starting, i.Path.Value) {
+					t.Errorf("%s imports %s: take its package out of ALONE in the Makefile", path, i.Path.Value)
+				}
+			}
 		}
 	}
 }
