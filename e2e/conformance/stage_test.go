@@ -136,18 +136,17 @@ func (s *stage) install() {
 	s.run(s.Helm, "install", "sallyport", found[0], "-n", system, "-f", "testdata/values.yaml", "--wait", "--timeout", "3m")
 }
 
-// remove takes everything out of the cluster that a run puts in. Nobody waits for proxies that drain.
+// remove takes everything out of the cluster that a run puts in. Nobody waits for proxies that drain: pods go first, and at once.
 func (s *stage) remove(ctx context.Context) {
 	ours := slices.Concat([]string{system}, theirs, ofMesh)
-	deletion := append([]string{s.Kubectl, "delete", "namespace", "--ignore-not-found"}, ours...)
-	commands := [][]string{
-		{s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m"},
-		append(slices.Clone(deletion), "--wait=false"),
-	}
+	commands := [][]string{{s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "1m"}}
 	for _, ns := range ours {
-		commands = append(commands, []string{s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--wait=false"})
+		commands = append(commands,
+			[]string{s.Kubectl, "delete", "deployments,statefulsets,jobs,cronjobs", "--all", "-n", ns, "--wait=false"},
+			[]string{s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--timeout=120s"})
 	}
-	commands = append(commands, append(slices.Clone(deletion), "--timeout=120s"),
+	commands = append(commands,
+		append([]string{s.Kubectl, "delete", "namespace", "--ignore-not-found", "--timeout=120s"}, ours...),
 		[]string{s.Kubectl, "delete", "gatewayclass", "sallyport", "--ignore-not-found"})
 	for _, args := range commands {
 		_ = s.command(ctx, args...).Run() // nothing of it may be there

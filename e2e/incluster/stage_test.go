@@ -161,12 +161,12 @@ func (s *stage) remove(ctx context.Context) {
 	s.Helper()
 	_, _ = s.run(ctx, s.Helm, "uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
 	s.removeAmbient(ctx)
+	// How a release leaves was seen before: nobody waits here for proxies that drain, or for programs that hear no signal. Pods go first: a
+	// namespace that is deleted with pods in it is looked at again when half of the time is over that these asked for.
 	ours := []string{system, shop, plain, calm}
-	_, _ = s.run(ctx, append([]string{s.Kubectl, "delete", "namespace", "--ignore-not-found", "--wait=false"}, ours...)...)
-	// How a release leaves was seen before: nobody waits here for proxies that drain, or for programs that hear no signal. A namespace's end
-	// gives its pods the time that they ask for; what is said after it gives them less.
 	for _, ns := range ours {
-		_, _ = s.run(ctx, s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--wait=false")
+		_, _ = s.run(ctx, s.Kubectl, "delete", "deployments,statefulsets,jobs,cronjobs", "--all", "-n", ns, "--wait=false")
+		_, _ = s.run(ctx, s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--timeout=3m")
 	}
 	_, _ = s.run(ctx, append([]string{s.Kubectl, "delete", "namespace", "--ignore-not-found", "--timeout=3m"}, ours...)...)
 	_ = s.NodeCommand(ctx, "nft", "delete", "table", "inet", "sallyport_guard").Run() // of a run that died with its guard
