@@ -163,5 +163,5 @@ func spoof(network, _ string, raw syscall.RawConn) error {
 
 // ambient writes the rules of a pod that its node serves.
 func (role) ambient() error {
-	return Apply(context.Background(), redirect.BuildAmbient(true), redirect.AmbientDivert, Run{Wait: answerWithin, Log: slog.New(slog.DiscardHandler)})
+	return Apply(context.Background(), redirect.BuildAmbient(redirect.AmbientRules{IPv6: true}), redirect.AmbientDivert, Run{Wait: answerWithin, Log: slog.New(slog.DiscardHandler)})
 }

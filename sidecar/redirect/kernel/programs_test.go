@@ -50,7 +50,7 @@ func TestStartsFewPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := ns.WithNetNSPath("/run/netns/"+name, func(ns.NetNS) error {
-			return Apply(context.Background(), redirect.BuildAmbient(true), redirect.AmbientDivert, Run{Wait: time.Minute, Log: slog.New(slog.DiscardHandler)})
+			return Apply(context.Background(), redirect.BuildAmbient(redirect.AmbientRules{IPv6: true}), redirect.AmbientDivert, Run{Wait: time.Minute, Log: slog.New(slog.DiscardHandler)})
 		}); err != nil {
 			t.Fatal(err)
 		}
