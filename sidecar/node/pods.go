@@ -240,7 +240,7 @@ func (p *Pods) write(l Local) error {
 }
 
 func (p *Pods) await(ctx context.Context, l Local) error {
-	tick := time.NewTicker(5 * time.Millisecond) // Envoy tells that it took listeners, and opens them a little later
+	tick := time.NewTicker(2 * time.Millisecond) // Envoy tells that it took listeners, and opens them a little later
 	defer tick.Stop()
 	for {
 		p.mu.Lock()

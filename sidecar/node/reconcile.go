@@ -271,8 +271,15 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 			p.cfg.Certificates.Drop(s.remote.Identity)
 		}
 	}()
-	// The rules come first of what is seen in the pod, whatever lacks: until there is somebody at their end, nothing leaves.
-	if err := inside(s.network, func() (err error) {
+	opened := func() bool { return false }
+	defer func() {
+		if err != nil && opened() {
+			p.Listeners.close(key)
+		}
+	}()
+	// The rules come whatever lacks: until there is somebody at their end, nothing leaves. They take as long as Envoy takes to open the pod's listeners, which has them
+	// from when the certificate is there.
+	if err = inside(s.network, func() (err error) {
 		if s.addresses, err = ownAddresses(); err != nil {
 			return err
 		}
@@ -282,6 +289,9 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		}
 		if err := p.wanted(s); err != nil { // it may have taken a while until here
 			return err
+		}
+		if uncertified == nil {
+			opened = p.openBeside(key, s.door(), ready)
 		}
 		s.ruled, s.wrote = true, &written{}
 		return p.writeRules(ctx, s, rulesPatience>>min(s.failures, 3))
@@ -298,12 +308,28 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		return fmt.Errorf("DNS: %w", err)
 	}
 	s.ended = make(chan struct{})
-	if s.opened = s.certified(); s.opened {
+	if s.opened = opened(); !s.opened && s.certified() {
+		s.opened = true
 		p.Listeners.open(key, s.door())
 	}
 	_ = MigrateRequests(s.network)
 	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
 	return nil
+}
+
+// openBeside opens a pod's listeners once its certificate is there, until it is asked whether it did: no more from then on.
+func (p *Pods) openBeside(key string, d podListener, ready <-chan struct{}) (opened func() bool) {
+	enough, done := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		select {
+		case <-ready:
+			p.Listeners.open(key, d)
+			done <- true
+		case <-enough:
+			done <- false
+		}
+	}()
+	return sync.OnceValue(func() bool { close(enough); return <-done })
 }
 
 // door is what its listeners are made with.
