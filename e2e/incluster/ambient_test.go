@@ -385,7 +385,9 @@ func (s *stage) agentsRolled() {
 	}
 	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	s.worksAgain("after the agents were rolled")
-	s.end(tr)
+	if s.end(tr); s.Failed() {
+		s.Logf("what is recorded of %s:\n%s", external, s.audit("query", "--since", "3m", "--host", external, "--limit", "400", "-o", "csv"))
+	}
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }
 

@@ -56,7 +56,8 @@ func (p *Pods) failedInNetwork(err error) bool {
 	return err != nil
 }
 
-// keepProbed has the node's network say which ports of pods the kubelet connects to. One agent does, who holds the node and was told all.
+// keepProbed has the node's network say which ports of pods the kubelet connects to, of those too that are closed: they are not to be started again for that. One agent
+// does, who holds the node and was told all.
 func (p *Pods) keepProbed() {
 	if p.network.table == nil {
 		return
@@ -68,9 +69,9 @@ func (p *Pods) keepProbed() {
 		return
 	}
 	ports := []netip.AddrPort{}
-	for key, s := range p.served {
-		if r := p.remote[key]; s.local.is(r) && r.In {
-			ports = append(ports, probedOf(r, s)...)
+	for key, l := range p.local {
+		if r := p.remote[key]; r.In && l.is(r) {
+			ports = append(ports, probedOf(r, p.served[key])...)
 		}
 	}
 	p.mu.Unlock()
@@ -85,9 +86,10 @@ func (p *Pods) keepProbed() {
 
 // probedOf are a pod's, at the addresses that the API server has of it: what is in its network is the pod's own word. Before it has any, the pod has not begun.
 func probedOf(r ambient.Pod, s *served) (out []netip.AddrPort) {
-	addresses := s.addresses
-	if len(r.Addresses) > 0 {
-		addresses = nil
+	var addresses []netip.Addr
+	if len(r.Addresses) == 0 && s != nil {
+		addresses = s.addresses
+	} else {
 		for _, text := range r.Addresses {
 			if a, err := netip.ParseAddr(text); err == nil {
 				addresses = append(addresses, a.Unmap())

@@ -68,6 +68,9 @@ func TestProbedOf(t *testing.T) {
 	if got := probedOf(r, s); !slices.Equal(got, []netip.AddrPort{at("10.0.0.9:80"), at("10.0.0.9:90")}) {
 		t.Errorf("before: %v", got)
 	}
+	if got := probedOf(r, nil); len(got) > 0 {
+		t.Errorf("of one that nobody knows: %v", got)
+	}
 	r.Addresses = []string{"10.0.0.2", "fd00::2", "none"}
 	if got := probedOf(r, s); !slices.Equal(got, []netip.AddrPort{at("10.0.0.2:80"), at("10.0.0.2:90"), at("[fd00::2]:80"), at("[fd00::2]:90")}) {
 		t.Errorf("with addresses: %v", got)
