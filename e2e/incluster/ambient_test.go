@@ -221,8 +221,10 @@ func (s *stage) probesUnderStrict() {
 		return nil
 	})
 	s.worksAgain("under STRICT")
+	first := s.kubectl("get", "pods", "-n", calm, "-l", "app=probes", "-o", "name")
 	s.kubectl("rollout", "restart", "-n", calm, "deployment/probes")
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
+	s.kubectl("wait", "-n", calm, "--for=delete", strings.TrimSpace(first), "--timeout=3m")
 	before, probed := s.startedAs(calm, "probes"), s.podIP(calm, "probes")
 	for range 5 { // rounds of probes, each of which takes a second
 		for what, url := range map[string]string{"the port of a probe": "http://" + probed + ":8101/healthz", "a port": "http://" + app + ":8080/"} {
@@ -230,7 +232,7 @@ func (s *stage) probesUnderStrict() {
 				s.Errorf("%s lets in who has no certificate: %s", what, f)
 			}
 		}
-		s.kubectl("wait", "-n", calm, "--for=condition=Ready", "pod", "-l", "app=probes", "--timeout=1m")
+		s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 	}
 	if now := s.startedAs(calm, "probes"); now != before {
 		s.Errorf("the pods are %s, and were %s", now, before)
