@@ -37,7 +37,7 @@ func (f family) write(c *nftables.Conn) error {
 	if err := c.AddSet(f.ports, nil); err != nil {
 		return err
 	}
-	before := nftables.ChainPriority(*nftables.ChainPriorityNATSource - 1)
+	before := *nftables.ChainPriorityNATSource - 1
 	outgoing := c.AddChain(&nftables.Chain{Name: "outgoing", Table: f.table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: &before})
 	incoming := c.AddChain(&nftables.Chain{Name: "incoming", Table: f.table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw})
 	c.FlushChain(outgoing)
