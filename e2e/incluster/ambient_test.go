@@ -424,6 +424,9 @@ func (s *stage) ambientUninstalled() {
 	if left := s.pluginLeft(); left != nil {
 		s.Error(left)
 	}
+	if tables, err := s.NodeCommand(s.Context(), "nft", "list", "tables").Output(); err != nil || strings.Contains(string(tables), "sallyport_kubelet") {
+		s.Errorf("the node's network has tables %q (%v)", tables, err)
+	}
 	s.startApp(calm, "after")
 	s.free(calm, "after", "to a pod that came later")
 }
