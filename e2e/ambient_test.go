@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -289,6 +290,7 @@ func (a *ambientNode) namesOverIPv6(t *testing.T) {
 
 // registryOnly holds that what nobody registered is closed, with the name that was tried in the record.
 func (a *ambientNode) registryOnly(t *testing.T) {
+	a.quic(t, true)
 	if err := a.scene.SetPolicy(a.ctx, "REGISTRY_ONLY"); err != nil {
 		t.Fatal(err)
 	}
@@ -299,9 +301,50 @@ func (a *ambientNode) registryOnly(t *testing.T) {
 			return r.Workload.Principal == p.id && r.Class != record.DNS && r.Verdict == record.Denied && r.Path == record.PathBlackhole
 		})
 	}
+	a.quic(t, false)
 	a.recorded(t, "a name that DNS refused", "free.ambient.test", func(r record.Record) bool {
 		return r.Class == record.DNS && r.Verdict == record.Denied && r.Workload.Principal != ""
 	})
+}
+
+// quic waits until pods' datagrams to port 443, which no proxy reads, go out, or are refused at once.
+func (a *ambientNode) quic(t *testing.T, open bool) {
+	t.Helper()
+	server, err := a.scene.World.Outside.ListenPacket(netip.AddrPortFrom(world.OutsideAddrs[0], 443).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	go func() {
+		buffer := make([]byte, 16)
+		for {
+			_, from, err := server.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = server.WriteTo([]byte("!"), from)
+		}
+	}()
+	for _, p := range []*ambientPod{a.alpha, a.beta} {
+		if err := world.Within(a.ctx, time.Minute, func() error {
+			conn, err := p.host.DialContext(a.ctx, "udp", netip.AddrPortFrom(world.OutsideAddrs[0], 443).String())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(tryWithin))
+			_, err = conn.Write([]byte("?"))
+			if err == nil {
+				_, err = conn.Read(make([]byte, 16))
+			}
+			if (err == nil) != open || !open && errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("%s: QUIC: %w, want it open: %t", p.name, err, open)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // explained holds that what is said would happen is what was seen.

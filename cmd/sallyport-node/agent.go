@@ -86,7 +86,7 @@ Envoy enters networks: it needs SYS_ADMIN, and NET_RAW or NET_ADMIN.`,
 			c.Pods = func(parts agent.PodParts) (agent.Pods, error) {
 				pods, err = node.New(node.Config{
 					Log: parts.Log, RunDir: shared, Folder: filepath.Join(shared, "node"), Tables: filepath.Join(own, "tables"), Certificates: parts.Certificates, DNS: parts.DNS,
-					Settled: parts.Settled, Warming: parts.Warming, HandIn: parts.HandIn, Found: k.found, Plugin: install,
+					Settled: parts.Settled, Warming: parts.Warming, HandIn: parts.HandIn, Found: k.found, HostNetwork: k.hostNetwork, Plugin: install,
 				})
 				return pods, err
 			}

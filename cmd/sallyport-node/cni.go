@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/sidecar/node"
+	"github.com/sallyport/sallyport/sidecar/node/kubelet"
 )
 
 // pluginName is the plugin's binary among those of the runtime.
@@ -101,6 +103,11 @@ func cniDo(a *skel.CmdArgs, do string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cniPatience+5*time.Second)
 	defer cancel()
+	if do == node.Add && pod.K8S_POD_NAME != "" && a.Netns != "" { // whoever's it is
+		if err := kubelet.Leave(a.Netns); err != nil {
+			fmt.Fprintln(os.Stderr, "the node's network is not left for its agent, which then does not serve pods with probes under STRICT:", err)
+		}
+	}
 	if pod.K8S_POD_NAME != "" && !slices.Contains(c.Exempt, string(pod.K8S_POD_NAMESPACE)) { // else it is no pod of Kubernetes', or none of the mesh's
 		if do == node.Add {
 			_ = node.MigrateRequests(a.Netns) // older kernels have no such setting

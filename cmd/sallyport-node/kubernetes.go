@@ -17,14 +17,15 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/node"
+	"github.com/sallyport/sallyport/sidecar/node/kubelet"
 	"github.com/sallyport/sallyport/sidecar/node/plugin"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
 // kubernetesFlags are what the agent of a Kubernetes node does beside serving pods.
 type kubernetesFlags struct {
-	binDir, confDir, found, daemonSet string
-	exempt                            []string
+	binDir, confDir, found, hostNetwork, daemonSet string
+	exempt                                         []string
 }
 
 func (k *kubernetesFlags) bind(fs *pflag.FlagSet) {
@@ -32,6 +33,7 @@ func (k *kubernetesFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&k.confDir, "cni-conf-dir", "", "directory of the runtime's CNI configuration")
 	fs.StringSliceVar(&k.exempt, "cni-exempt", nil, "`namespaces` whose pods start without asking the agent, beside its own and the cluster's: they are in no mesh")
 	fs.StringVar(&k.found, "cni-results", "", "directory where the runtime keeps what plugins were called with (/var/lib/cni/results), by which pods are found that started before the plugin was there")
+	fs.StringVar(&k.hostNetwork, "host-network", "", "the node's own network namespace, where the plugin leaves it (/var/run/netns/"+kubelet.NetworkName+"): by it the kubelet's connections to pods are told from others; empty: they are not")
 	fs.StringVar(&k.daemonSet, "daemonset", "", "the DaemonSet that the agent is of: when it is gone, the plugin is removed")
 }
 

@@ -45,6 +45,7 @@ func TestAmbient(t *testing.T) {
 		{"out by the gateway, as itself", (*stage).leavesAsItself},
 		{"pods reach each other", (*stage).reachEachOther},
 		{"probes", (*stage).probesWork},
+		{"probes under STRICT", (*stage).probesUnderStrict},
 		{"a pod that says none", (*stage).saysNone},
 		{"what is not kept closes, and is said", (*stage).notKept},
 		{"a pod is deleted", (*stage).podDeleted},
@@ -209,6 +210,36 @@ func (s *stage) probesWork() {
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }
 
+// probesUnderStrict: the kubelet gets to the app of pods that take mutual TLS only, those that run and those that come; nobody else does without it.
+func (s *stage) probesUnderStrict() {
+	s.apply(strictForCalm)
+	app, out := s.podIP(calm, "app"), s.podIP(plain, "app")
+	s.becomes("what is plain is refused", time.Minute, func() error {
+		if f, err := fetch(s.Context(), out, "http://"+app+":8080/", 5*time.Second); err == nil && f.Status == 200 {
+			return errors.New("it is let in")
+		}
+		return nil
+	})
+	s.worksAgain("under STRICT")
+	first := s.kubectl("get", "pods", "-n", calm, "-l", "app=probes", "-o", "name")
+	s.kubectl("rollout", "restart", "-n", calm, "deployment/probes")
+	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
+	s.kubectl("wait", "-n", calm, "--for=delete", strings.TrimSpace(first), "--timeout=3m")
+	before, probed := s.startedAs(calm, "probes"), s.podIP(calm, "probes")
+	for range 5 { // rounds of probes, each of which takes a second
+		for what, url := range map[string]string{"the port of a probe": "http://" + probed + ":8101/healthz", "a port": "http://" + app + ":8080/"} {
+			if f, err := fetch(s.Context(), out, url, 5*time.Second); err == nil && f.Status == 200 {
+				s.Errorf("%s lets in who has no certificate: %s", what, f)
+			}
+		}
+		s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
+	}
+	if now := s.startedAs(calm, "probes"); now != before {
+		s.Errorf("the pods are %s, and were %s", now, before)
+	}
+	s.kubectl("delete", "peerauthentication", "-n", calm, "strict")
+}
+
 // saysNone: a pod's own label counts more than its namespace's.
 func (s *stage) saysNone() {
 	s.startApp(calm, "out", appSpec{labels: "istio.io/dataplane-mode: none"})
@@ -218,6 +249,9 @@ func (s *stage) saysNone() {
 
 const strictForCalm = "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: calm}\nspec: {mtls: {mode: STRICT}}\n"
 
+const tokensForCalm = "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: tokens, namespace: calm}\n" +
+	"spec: {jwtRules: [{issuer: x, jwks: '{\"keys\": [{\"kty\": \"oct\", \"k\": \"AAAA\", \"kid\": \"a\", \"alg\": \"HS256\"}]}'}]}\n"
+
 // notKept: nobody would keep the object, so what it is for is closed while it is there, and check names it.
 func (s *stage) notKept() {
 	program, err := filepath.Abs("../../bin/sallyport")
@@ -226,13 +260,13 @@ func (s *stage) notKept() {
 		out, _ := s.run(s.Context(), program, "check", "--kubeconfig", s.Kubeconfig, "-n", calm, "-o", "json")
 		return out
 	}
-	const by = "PeerAuthentication calm/strict"
+	const by = "RequestAuthentication calm/tokens"
 	if out := says(); !strings.Contains(out, "findings") || strings.Contains(out, "without a sidecar") {
 		s.Errorf("of pods that are served: %s", out)
 	}
-	s.apply(strictForCalm)
+	s.apply(tokensForCalm)
 	s.becomes("it is closed", time.Minute, func() error {
-		if s.inside(calm, "app", "http://"+external+"/strict") == nil {
+		if s.inside(calm, "app", "http://"+external+"/tokens") == nil {
 			return errors.New("it is open")
 		}
 		if out := says(); !strings.Contains(out, by) {
@@ -240,7 +274,7 @@ func (s *stage) notKept() {
 		}
 		return nil
 	})
-	s.kubectl("delete", "peerauthentication", "-n", calm, "strict")
+	s.kubectl("delete", "requestauthentication", "-n", calm, "tokens")
 	s.worksAgain("after the object is gone")
 }
 
@@ -353,7 +387,9 @@ func (s *stage) agentsRolled() {
 	}
 	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	s.worksAgain("after the agents were rolled")
-	s.end(tr)
+	if s.end(tr); s.Failed() {
+		s.Logf("what is recorded of %s:\n%s", external, s.audit("query", "--since", "3m", "--host", external, "--limit", "400", "-o", "csv"))
+	}
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }
 
@@ -387,6 +423,9 @@ func (s *stage) ambientUninstalled() {
 	s.free(calm, "app", "without the mesh")
 	if left := s.pluginLeft(); left != nil {
 		s.Error(left)
+	}
+	if tables, err := s.NodeCommand(s.Context(), "nft", "list", "tables").Output(); err != nil || strings.Contains(string(tables), "sallyport_kubelet") {
+		s.Errorf("the node's network has tables %q (%v)", tables, err)
 	}
 	s.startApp(calm, "after")
 	s.free(calm, "after", "to a pod that came later")

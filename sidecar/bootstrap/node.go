@@ -48,7 +48,7 @@ func NewNode(o Options) Node {
 	}
 	if o.Role == Ztunnel {
 		metadata["INTERCEPTION_MODE"] = "NONE"
-		metadata[ambient.OwnMetadata] = "true"
+		metadata[ambient.OwnMetadata], metadata[ambient.KubeletMetadata] = "true", "true"
 		if o.IPv6 {
 			metadata[ambient.IPv6Metadata] = "true"
 		}

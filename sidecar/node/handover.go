@@ -195,7 +195,7 @@ func (p *Pods) behind(ctx context.Context) string {
 	}
 	for key, r := range p.remote {
 		l, here := p.local[key]
-		if !here || !waiting(r) || why != "" {
+		if !here || !p.waiting(r) || why != "" {
 			continue
 		}
 		switch own, lacks := p.unserved(l, refused); {
@@ -288,5 +288,5 @@ func (h *holder) relieved() bool { return h.has && !h.holds }
 // errNoCertificate is of a pod that is taken in, and whose listeners are not opened yet.
 var errNoCertificate = errors.New("its certificate has not come yet")
 
-// waiting says whether a pod is to be served, by what the controller says.
-func waiting(r ambient.Pod) bool { return r.In && r.Why == "" }
+// waiting says whether a pod is to be served. The lock is held.
+func (p *Pods) waiting(r ambient.Pod) bool { return r.In && p.why(r) == "" }

@@ -33,15 +33,16 @@ type Listeners struct {
 
 	mu        sync.Mutex
 	templates map[string]*listenerv3.Listener
+	shared    map[string][]byte      // of templates, what is the same in all pods, by the template's name; made when it is needed
 	pods      map[string]podListener // by the pod's key
-	now       map[string]*discoveryv3.Resource
+	now       map[string]*opened
 	changed   chan struct{}     // closed when now is replaced
 	taken     bool              // the connected Envoy has said yes to all there was
 	refused   map[string]string // why Envoy refuses what it has not taken, by the pod's key; nil where something else lacks, too
 }
 
 func newListeners(log *slog.Logger, tables string) *Listeners {
-	return &Listeners{log: log, tables: tables, templates: map[string]*listenerv3.Listener{}, pods: map[string]podListener{}, now: map[string]*discoveryv3.Resource{}, changed: make(chan struct{})}
+	return &Listeners{log: log, tables: tables, templates: map[string]*listenerv3.Listener{}, shared: map[string][]byte{}, pods: map[string]podListener{}, now: map[string]*opened{}, changed: make(chan struct{})}
 }
 
 // apply takes what the controller gives.
@@ -60,9 +61,11 @@ func (l *Listeners) apply(changed []*discoveryv3.Resource, removed []string) map
 			continue
 		}
 		l.templates[r.GetName()] = m
+		delete(l.shared, r.GetName())
 	}
 	for _, name := range removed {
 		delete(l.templates, name)
+		delete(l.shared, name)
 	}
 	l.make()
 	return refused
@@ -79,12 +82,12 @@ func (l *Listeners) open(pod string, d podListener) {
 }
 
 // putAllIn puts a pod's listeners together. What there is no template of yet stays as it was.
-func (l *Listeners) putAllIn(into map[string]*discoveryv3.Resource, pod string, d podListener) {
+func (l *Listeners) putAllIn(into map[string]*opened, pod string, d podListener) {
 	for _, name := range ambient.Templates {
 		if t := l.templates[d.template(name)]; t != nil {
 			l.putIn(into, t, pod, d)
 		} else if was := l.now[nameIn(name, pod)]; was != nil {
-			into[was.Name] = was
+			into[nameIn(name, pod)] = was
 		}
 	}
 }
@@ -102,7 +105,7 @@ func (l *Listeners) close(pod string) {
 
 // make puts together what Envoy should have.
 func (l *Listeners) make() {
-	now := map[string]*discoveryv3.Resource{}
+	now := map[string]*opened{}
 	for name, t := range l.templates {
 		if ambient.Template(name) == "" {
 			l.put(now, t)
@@ -115,29 +118,64 @@ func (l *Listeners) make() {
 }
 
 // replace has Envoy told what it should have now, a map that nobody changes any more.
-func (l *Listeners) replace(now map[string]*discoveryv3.Resource) {
+func (l *Listeners) replace(now map[string]*opened) {
 	l.now, l.taken, l.refused = now, false, nil
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-func (l *Listeners) putIn(into map[string]*discoveryv3.Resource, template *listenerv3.Listener, pod string, d podListener) {
+func (l *Listeners) putIn(into map[string]*opened, template *listenerv3.Listener, pod string, d podListener) {
 	m, err := d.listener(template, pod)
 	if err != nil { // it stays closed
 		l.log.Error("a pod's listener cannot be made", "listener", nameIn(template.Name, pod), "err", err)
 		return
 	}
-	l.put(into, m)
+	if _, alone := d.templates[ambient.PodOutbound]; ambient.Template(template.Name) != ambient.PodOutbound || alone {
+		l.put(into, m)
+		return
+	}
+	own := &listenerv3.Listener{Name: m.Name, Address: m.Address, AdditionalAddresses: m.AdditionalAddresses, Metadata: m.Metadata}
+	m.Name, m.Address, m.AdditionalAddresses, m.Metadata = "", nil, nil, nil
+	shared := l.shared[template.Name]
+	if shared == nil {
+		if shared, err = deterministic.Marshal(m); err != nil {
+			l.log.Error("a listener cannot be written", "listener", own.Name, "err", err)
+			return
+		}
+		l.shared[template.Name] = shared
+	}
+	l.putBeside(into, shared, own)
 }
 
-func (l *Listeners) put(into map[string]*discoveryv3.Resource, m *listenerv3.Listener) {
-	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+// put puts a listener among those that Envoy should have.
+func (l *Listeners) put(into map[string]*opened, m *listenerv3.Listener) { l.putBeside(into, nil, m) }
+
+// putBeside does, where the rest of it is what others have, too.
+func (l *Listeners) putBeside(into map[string]*opened, shared []byte, m *listenerv3.Listener) {
+	body, err := deterministic.Marshal(m)
 	if err != nil {
 		l.log.Error("a listener cannot be written", "listener", m.Name, "err", err)
 		return
 	}
-	hash := sha256.Sum256(body)
-	into[m.Name] = &discoveryv3.Resource{Name: m.Name, Version: hex.EncodeToString(hash[:16]), Resource: &anypb.Any{TypeUrl: ListenerType, Value: body}}
+	hash := sha256.New()
+	for _, part := range [][]byte{shared, body} {
+		_, _ = hash.Write(part)
+	}
+	into[m.Name] = &opened{version: hex.EncodeToString(hash.Sum(nil)[:16]), shared: shared, own: body}
+}
+
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// opened is a listener as Envoy is sent it: most of what a pod sends is the same for all pods of a template, and is kept once. Messages of which one is written behind
+// the other are one (https://protobuf.dev/programming-guides/encoding/#last-one-wins).
+type opened struct {
+	version     string
+	shared, own []byte
+}
+
+// resource is it, whole.
+func (o *opened) resource(name string) *discoveryv3.Resource {
+	return &discoveryv3.Resource{Name: name, Version: o.version, Resource: &anypb.Any{TypeUrl: ListenerType, Value: slices.Concat(o.shared, o.own)}}
 }
 
 // Taken says whether the connected Envoy has taken all that there is.
@@ -269,13 +307,13 @@ type conversation struct {
 }
 
 // response is what Envoy lacks; nil when it has everything.
-func (c *conversation) response(now map[string]*discoveryv3.Resource) *discoveryv3.DeltaDiscoveryResponse {
+func (c *conversation) response(now map[string]*opened) *discoveryv3.DeltaDiscoveryResponse {
 	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ListenerType}
 	c.sent = nil
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if c.has[name] != now[name].Version {
-			out.Resources = append(out.Resources, now[name])
-			c.has[name] = now[name].Version
+		if c.has[name] != now[name].version {
+			out.Resources = append(out.Resources, now[name].resource(name))
+			c.has[name] = now[name].version
 			c.sent = append(c.sent, name)
 		}
 	}

@@ -44,7 +44,7 @@ func TestTemplates(t *testing.T) {
 	l.open("a/1", podListener{values: map[string]string{ambient.Network: "/n/1", ambient.Identity: "spiffe://x"}})
 	first := l.now["pod-outbound/a/1"]
 	var m listenerv3.Listener
-	if first == nil || proto.Unmarshal(first.GetResource().GetValue(), &m) != nil {
+	if first == nil || proto.Unmarshal(first.resource("").GetResource().GetValue(), &m) != nil {
 		t.Fatalf("no listener of the pod: %v", l.now)
 	}
 	if at := m.GetAddress().GetSocketAddress().GetNetworkNamespaceFilepath(); at != "/n/1" {
@@ -55,8 +55,43 @@ func TestTemplates(t *testing.T) {
 	}
 	l.open("b/1", podListener{values: map[string]string{ambient.Network: "/n/2"}})
 	l.close("b/1")
-	if now := l.now["pod-outbound/a/1"]; now.Version != first.Version || len(l.now) != 3 {
+	if now := l.now["pod-outbound/a/1"]; now.version != first.version || len(l.now) != 3 {
 		t.Errorf("another pod changed it, or stayed: %v", l.now)
+	}
+}
+
+// TestSharedBytes: what is the same in all pods is kept once, and each listener is what it would be if it were made alone.
+func TestSharedBytes(t *testing.T) {
+	l := newListeners(slog.New(slog.DiscardHandler), t.TempDir())
+	at := &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "0.0.0.0"}}}
+	made := &listenerv3.Listener{
+		Name: ambient.PodOutbound, Address: at, AdditionalAddresses: []*listenerv3.AdditionalAddress{{Address: at}}, StatPrefix: "stat",
+		Metadata:     &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"other": {}, ambient.MetadataKey: {}}},
+		FilterChains: []*listenerv3.FilterChain{{Name: "chain"}},
+	}
+	made.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9999, protowire.VarintType), 1))
+	for _, stat := range []string{"stat", "other"} { // another template takes the place of the first
+		made.StatPrefix = stat
+		body, err := proto.Marshal(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.apply([]*discoveryv3.Resource{{Name: made.Name, Resource: &anypb.Any{TypeUrl: ListenerType, Value: body}}}, nil)
+		var shared *byte
+		for _, pod := range []string{"a/1", "b/1"} {
+			d := podListener{values: map[string]string{ambient.Network: "/n/" + pod}, ipv6: true}
+			l.open(pod, d)
+			entry, got := l.now["pod-outbound/"+pod], &listenerv3.Listener{}
+			unpack(t, entry.resource("").Resource, got)
+			want, err := d.listener(proto.CloneOf(made), pod)
+			if err != nil || !proto.Equal(got, want) {
+				t.Errorf("%s: %v (%v), want %v", pod, got, err, want)
+			}
+			if shared != nil && shared != &entry.shared[0] {
+				t.Error("another pod has bytes of its own")
+			}
+			shared = &entry.shared[0]
+		}
 	}
 }
 
@@ -183,7 +218,7 @@ func TestTemplatesStayAsTheyAre(t *testing.T) {
 // TestRefusedListenersComeAgain: of what Envoy refused all comes again, and of what it took nothing.
 func TestRefusedListenersComeAgain(t *testing.T) {
 	c := conversation{has: map[string]string{}, wait: againFirst}
-	now := map[string]*discoveryv3.Resource{"a": {Name: "a", Version: "1"}, "b": {Name: "b", Version: "1"}}
+	now := map[string]*opened{"a": {version: "1"}, "b": {version: "1"}}
 	first := c.response(now)
 	if len(first.Resources) != 2 {
 		t.Fatalf("first: %v", first)

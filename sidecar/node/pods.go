@@ -50,6 +50,8 @@ type Config struct {
 	// Found is the folder where the runtime keeps what CNI plugins were called with (/var/lib/cni/results): pods that nobody told of are
 	// found there; "" where there is none.
 	Found string
+	// HostNetwork is the path of the node's own network namespace, once the CNI plugin has left it there; "" where nobody does.
+	HostNetwork string
 	// Plugin is installed once pods can be served; nil where somebody else tells of pods.
 	Plugin *plugin.Install
 }
@@ -81,7 +83,8 @@ type Pods struct {
 	Listeners *Listeners
 	cfg       Config
 
-	files map[string]podFile // by name; Run's alone, once it runs
+	files   map[string]podFile // by name; Run's alone, once it runs
+	network nodesNetwork
 
 	mu sync.Mutex
 	holder
@@ -101,6 +104,7 @@ type served struct {
 	ipv6      bool         // it has it: rules and listeners are for both families
 	ready     <-chan struct{}
 	ruled     bool // rules were written in its network, or that was tried
+	wrote     *written
 	opened    bool // its listeners, which wait for its certificate
 	ended     chan struct{}
 	names     []syscall.Conn // where its DNS is answered
@@ -236,7 +240,7 @@ func (p *Pods) write(l Local) error {
 }
 
 func (p *Pods) await(ctx context.Context, l Local) error {
-	tick := time.NewTicker(5 * time.Millisecond) // Envoy tells that it took listeners, and opens them a little later
+	tick := time.NewTicker(2 * time.Millisecond) // Envoy tells that it took listeners, and opens them a little later
 	defer tick.Stop()
 	for {
 		p.mu.Lock()
@@ -272,8 +276,8 @@ func (p *Pods) servedAs(l Local) (*served, error) {
 		return nil, errors.New("the controller has not told of it yet")
 	case !remote.In:
 		return nil, nil
-	case remote.Why != "":
-		return nil, errors.New(remote.Why)
+	case p.why(remote) != "":
+		return nil, errors.New(p.why(remote))
 	case s == nil || s.local != l:
 		return nil, errors.New("it is being taken in")
 	default:
@@ -354,8 +358,8 @@ func (p *Pods) Status() any {
 			l, here := p.local[key]
 			s, why := p.servedAs(l)
 			switch {
-			case r.Why != "":
-				why = errors.New(r.Why)
+			case p.why(r) != "":
+				why = errors.New(p.why(r))
 			case !here:
 				s, why = nil, errors.New("where its network is, is not known")
 			}

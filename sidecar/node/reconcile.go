@@ -78,7 +78,7 @@ func (p *Pods) find() {
 	p.mu.Lock()
 	missing := map[string]ambient.Pod{}
 	for key, r := range p.remote {
-		if _, here := p.local[key]; !here && waiting(r) && !p.relieved() {
+		if _, here := p.local[key]; !here && p.waiting(r) && !p.relieved() {
 			missing[key] = r
 		}
 	}
@@ -113,6 +113,7 @@ type ending struct {
 
 // reconcile serves who should be, and no others. It is the only one that changes who is served.
 func (p *Pods) reconcile(ctx context.Context) {
+	p.lookForNetwork()
 	begin, change, end := p.differs()
 	for _, s := range change {
 		p.Listeners.open(s.local.Key(), s.door())
@@ -137,6 +138,8 @@ func (p *Pods) reconcile(ctx context.Context) {
 		p.tell()
 		p.mu.Unlock()
 	}
+	p.keepRules(ctx)
+	p.keepProbed()
 }
 
 // differs are the pods to begin and to end with, and those of which only what their listeners are changes.
@@ -157,11 +160,11 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 	for key, s := range p.served {
 		l, here := p.local[key]
 		r, known := p.remote[key]
-		if !here || !known || !l.is(r) || !r.In || r.Why != "" || l != s.local || r.Identity != s.remote.Identity || s.gone() {
+		if !here || !known || !l.is(r) || !p.waiting(r) || l != s.local || r.Identity != s.remote.Identity || s.gone() {
 			// Who is not known any more may be deleted, and still run.
 			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
-		} else if s.err == nil && s.certified() && (!s.opened || r.Outbound != s.remote.Outbound || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
+		} else if s.err == nil && s.certified() && (!s.opened || r.Outbound != s.remote.Outbound || differsInRules(r, s.remote) || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
 			next := *s
 			next.remote, next.opened = r, true
 			p.served[key] = &next
@@ -175,9 +178,9 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 		}
 		s := p.served[key]
 		switch {
-		case waiting(r) && p.takesIn() && s == nil:
+		case p.waiting(r) && p.takesIn() && s == nil:
 			begin = append(begin, &served{local: l, remote: r})
-		case waiting(r) && p.takesIn() && s.err != nil && !time.Now().Before(s.again):
+		case p.waiting(r) && p.takesIn() && s.err != nil && !time.Now().Before(s.again):
 			begin = append(begin, &served{local: l, remote: r, failures: s.failures})
 		case !r.In && !slices.ContainsFunc(end, func(e ending) bool { return e.local == l }):
 			if network, ok := p.linked(l); ok { // it was served by an agent that is gone, or could not be let out yet
@@ -187,6 +190,11 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 	}
 	slices.SortStableFunc(begin, func(a, b *served) int { return cmp.Compare(a.failures, b.failures) })
 	return begin, change, end
+}
+
+// differsInRules says whether a pod's rules become others by what the controller says.
+func differsInRules(a, b ambient.Pod) bool {
+	return a.BlockQUIC != b.BlockQUIC || !slices.Equal(a.Probed, b.Probed)
 }
 
 // fail notes that a pod could not be taken in: it is tried again after a while, which doubles. What its pod does to its own network, such as to hold
@@ -243,7 +251,7 @@ var errLetOut = errors.New("it is let out of the mesh")
 func (p *Pods) wanted(s *served) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.remote[s.local.Key()]; s.local.is(r) && !waiting(r) {
+	if r := p.remote[s.local.Key()]; s.local.is(r) && !p.waiting(r) {
 		return errLetOut
 	}
 	return nil
@@ -263,8 +271,15 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 			p.cfg.Certificates.Drop(s.remote.Identity)
 		}
 	}()
-	// The rules come first of what is seen in the pod, whatever lacks: until there is somebody at their end, nothing leaves.
-	if err := inside(s.network, func() (err error) {
+	opened := func() bool { return false }
+	defer func() {
+		if err != nil && opened() {
+			p.Listeners.close(key)
+		}
+	}()
+	// The rules come whatever lacks: until there is somebody at their end, nothing leaves. They take as long as Envoy takes to open the pod's listeners, which has them
+	// from when the certificate is there.
+	if err = inside(s.network, func() (err error) {
 		if s.addresses, err = ownAddresses(); err != nil {
 			return err
 		}
@@ -275,8 +290,11 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		if err := p.wanted(s); err != nil { // it may have taken a while until here
 			return err
 		}
-		s.ruled = true
-		return kernel.Apply(ctx, redirect.BuildAmbient(s.ipv6), redirect.AmbientDivert, kernel.Run{Wait: rulesPatience >> min(s.failures, 3), Log: p.cfg.Log})
+		if uncertified == nil {
+			opened = p.openBeside(key, s.door(), ready)
+		}
+		s.ruled, s.wrote = true, &written{}
+		return p.writeRules(ctx, s, rulesPatience>>min(s.failures, 3))
 	}); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
@@ -290,12 +308,28 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		return fmt.Errorf("DNS: %w", err)
 	}
 	s.ended = make(chan struct{})
-	if s.opened = s.certified(); s.opened {
+	if s.opened = opened(); !s.opened && s.certified() {
+		s.opened = true
 		p.Listeners.open(key, s.door())
 	}
 	_ = MigrateRequests(s.network)
 	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
 	return nil
+}
+
+// openBeside opens a pod's listeners once its certificate is there, until it is asked whether it did: no more from then on.
+func (p *Pods) openBeside(key string, d podListener, ready <-chan struct{}) (opened func() bool) {
+	enough, done := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		select {
+		case <-ready:
+			p.Listeners.open(key, d)
+			done <- true
+		case <-enough:
+			done <- false
+		}
+	}()
+	return sync.OnceValue(func() bool { close(enough); return <-done })
 }
 
 // door is what its listeners are made with.
@@ -359,6 +393,9 @@ func (p *Pods) LetOut(ctx context.Context) error {
 				p.unlink(l)
 			}
 		}
+	}
+	if p.network.table != nil {
+		errs = append(errs, p.network.table.Remove())
 	}
 	return errors.Join(errs...)
 }

@@ -76,7 +76,7 @@ func TestPortsChangeNoListener(t *testing.T) {
 	l.open("team-a/1", podListener{values: map[string]string{ambient.Network: "/n/2"}, outbound: own})
 	for pod, file := range map[string]string{"shop/1": filepath.Join(folder, "pod-outbound.pb"), "team-a/1": filepath.Join(folder, "pod-outbound~team-a.pb")} {
 		var m listenerv3.Listener
-		if err := l.now["pod-outbound/"+pod].GetResource().UnmarshalTo(&m); err != nil {
+		if err := l.now["pod-outbound/"+pod].resource("").GetResource().UnmarshalTo(&m); err != nil {
 			t.Fatal(err)
 		}
 		from := m.ListenerFilters[1].GetConfigDiscovery()
@@ -95,7 +95,7 @@ func TestPortsChangeNoListener(t *testing.T) {
 		t.Errorf("all other pods are told of %s", got)
 	}
 	for name, was := range before {
-		if l.now[name].GetVersion() != was.GetVersion() {
+		if now := l.now[name]; now == nil || now.version != was.version {
 			t.Errorf("%s: another port changed it", name)
 		}
 	}
@@ -107,7 +107,7 @@ func TestPortsThatCannotBeTold(t *testing.T) {
 	l := newListeners(slog.New(slog.DiscardHandler), folder)
 	l.apply([]*discoveryv3.Resource{naming(t, ambient.PodOutbound, "80")}, nil)
 	l.open("shop/1", podListener{values: map[string]string{ambient.Network: "/n/1"}})
-	was := l.now["pod-outbound/shop/1"].GetVersion()
+	was := l.now["pod-outbound/shop/1"].version
 	file := filepath.Join(folder, "pod-outbound.pb")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestPortsThatCannotBeTold(t *testing.T) {
 	if refused[ambient.PodOutbound] == nil {
 		t.Error("it was taken")
 	}
-	if now := l.now["pod-outbound/shop/1"].GetVersion(); now != was {
+	if now := l.now["pod-outbound/shop/1"].version; now != was {
 		t.Error("the pod's listener is another one")
 	}
 	outside := ambient.PodOutbound + "~../../" + "elsewhere"

@@ -61,6 +61,9 @@ func (r *recorder) Save(_ context.Context, f Family) (string, error) {
 	return b.String(), nil
 }
 
+// Holds never does: Save is asked.
+func (r *recorder) Holds(Family, []Table) bool { return false }
+
 // Restore fails as the program would: on a chain or rule that is not there, or a chain that is still in use.
 func (r *recorder) Restore(_ context.Context, f Family, text string) error {
 	r.restores = append(r.restores, text)

@@ -91,6 +91,25 @@ type Pod struct {
 	Outbound string `json:"outbound,omitempty"`
 	// Why says why the pod cannot be served by the node's proxy; "" where it can.
 	Why string `json:"why,omitempty"`
+	// Probed are the ports that the node's kubelet connects to, which has no certificate: the agent lets it (KubeletMetadata).
+	Probed []uint16 `json:"probed,omitempty"`
+	// Unprobed is why the pod cannot be served where the agent cannot do that; "" where it can all the same.
+	Unprobed string `json:"unprobed,omitempty"`
+	// BlockQUIC: UDP 443 is refused, which the proxy does not read, since what nobody registered stays in.
+	BlockQUIC bool `json:"blockQUIC,omitempty"`
+}
+
+// KubeletMetadata is the key of the node metadata by which an agent says that it lets the kubelet connect to pods (Pod.Probed), or judges by itself what
+// becomes of them where it cannot.
+const KubeletMetadata = "SALLYPORT_KUBELET"
+
+// ForUnable is what is told of it to an agent that does not say KubeletMetadata: the kubelet could not come, and the pod would never be ready.
+func (p Pod) ForUnable() Pod {
+	if p.Why == "" {
+		p.Why = p.Unprobed
+	}
+	p.Probed, p.Unprobed = nil, ""
+	return p
 }
 
 // ForOlder is what is told of it to an agent that does not say OwnMetadata: that one would open what everybody sees, so the pod stays closed.

@@ -113,8 +113,8 @@ func (s *stream) about() string {
 	if m := s.proxy.Machine; m != nil {
 		return m.GroupKey().String()
 	}
-	if s.proxy.IsAmbient() && s.proxy.On != "" && !s.proxy.OwnTables {
-		return s.proxy.On + olderAgent
+	if s.proxy.IsAmbient() && s.proxy.On != "" {
+		return s.proxy.On + ageOf(s.proxy)
 	}
 	return s.proxy.On
 }

@@ -48,6 +48,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
 		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",
 		OwnTables:    meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
+		Kubelet:      meta[ambient.KubeletMetadata].GetStringValue() != "",
 		Labels:       map[string]string{},
 		Certificates: meta[ondemand.CertificatesMetadata].GetStringValue() != "",
 		Sessions:     uint32(meta[netcap.SessionsMetadata].GetNumberValue()),

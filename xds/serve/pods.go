@@ -20,7 +20,11 @@ func (c *Cache) PodsChanged(on map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for node := range on {
-		if now, before := c.lookAgain(node), c.lookAgain(node+olderAgent); !now && !before {
+		moved := false
+		for _, age := range ages {
+			moved = c.lookAgain(node+age) || moved
+		}
+		if !moved {
 			delete(on, node)
 		}
 	}
@@ -57,22 +61,41 @@ func (c *Cache) leavePods(st *stream) {
 	}
 }
 
-// olderAgent is behind a node's name among what agents are told about, where the agent knows no templates of namespaces.
-const olderAgent = "~"
+// What is behind a node's name among what agents are told about, where the agent lets no kubelet connect to pods, or knows no templates of namespaces either.
+const (
+	unableAgent = "~kubelet"
+	olderAgent  = "~"
+)
+
+// ages are all that may be there.
+var ages = []string{"", unableAgent, olderAgent}
+
+// ageOf is it for an agent.
+func ageOf(n translate.Node) string {
+	switch {
+	case !n.OwnTables:
+		return olderAgent
+	case !n.Kubelet:
+		return unableAgent
+	}
+	return ""
+}
 
 // podsOn are the pods of a node, as its agent is told of them.
 func (c *Cache) podsOn(about string) []ambient.Pod {
-	node, older := strings.CutSuffix(about, olderAgent)
+	node, age, _ := strings.Cut(about, olderAgent) // no node's name has it
 	if node == "" || c.on == nil {
 		return nil
 	}
 	pods := c.on(node)
-	if !older {
+	if node == about {
 		return pods
 	}
 	out := make([]ambient.Pod, len(pods))
 	for i, p := range pods {
-		out[i] = p.ForOlder()
+		if out[i] = p.ForUnable(); age == "" {
+			out[i] = out[i].ForOlder()
+		}
 	}
 	return out
 }

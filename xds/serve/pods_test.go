@@ -93,6 +93,29 @@ func TestOlderAgent(t *testing.T) {
 	holdTold(t, newer, true, came)
 }
 
+// TestUnableAgent: an agent that does not say that it lets the kubelet in is told why a pod that needs that stays closed; one that says so is told the ports.
+func TestUnableAgent(t *testing.T) {
+	pod := ambient.Pod{Namespace: "one", Name: "a", In: true, Probed: []uint16{80}, Unprobed: "no"}
+	l := newLab(t, func(_ context.Context, n translate.Node) (translate.Node, error) {
+		n.On = "node-1"
+		return n, nil
+	})
+	l.cache.FollowPods(func(string) []ambient.Pod { return []ambient.Pod{pod} })
+	text := structpb.NewStringValue("true")
+	for _, able := range []bool{false, true} {
+		says := &structpb.Struct{Fields: map[string]*structpb.Value{ambient.OwnMetadata: text}}
+		if able {
+			says.Fields[ambient.KubeletMetadata] = text
+		}
+		c := l.connect(&core.Node{Id: "ztunnel~10.0.0.1~n.istio-system~istio-system.svc.cluster.local", Metadata: says})
+		c.ask(resource.Pod)
+		told, err := ambient.Unmarshal(c.take(resource.Pod).values[pod.Key()])
+		if err != nil || (told.Why == "") != able || (len(told.Probed) == 1) != able || (told.Unprobed != "") != able {
+			t.Errorf("lets the kubelet in: %t; is told %+v (%v)", able, told, err)
+		}
+	}
+}
+
 // holdTold holds what comes of pods.
 func holdTold(t *testing.T, c *client, knows bool, want ...ambient.Pod) {
 	t.Helper()

@@ -48,6 +48,7 @@ type Node struct {
 	On           string // of the proxy of a node: the node
 	Serves       string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
 	OwnTables    bool   // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
+	Kubelet      bool   // likewise: its agent lets the kubelet connect to pods (ambient.KubeletMetadata)
 	Host         string // of a pod's: the node that it is on; "" where nobody knows
 	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
 	Machine *machine.Proxy

@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -165,7 +164,8 @@ func (p *plane) podsOn(node string) (out []ambient.Pod) {
 			In: p.nodes.inMesh(o),
 		}
 		if one.In {
-			one.Why = cmp.Or(translate.UnsupportedPod(s, o.Namespace, o.Labels), strictProbe(s, o, pod))
+			one.Why, one.Unprobed = translate.UnsupportedPod(s, o.Namespace, o.Labels), strictProbe(s, o, pod)
+			one.Probed, one.BlockQUIC = probedPorts(pod), !s.AllowAny(s.Scope(o.Namespace, o.Labels))
 			if translate.HasOwnTables(s, o.Namespace) {
 				one.Outbound = ambient.OutboundOf(o.Namespace)
 			}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +13,9 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// strictProbe says which probe or postStart hook of a pod without a sidecar could not come: the kubelet has no certificate, and nobody tells its
-// connections from those of others that the node hands on. A sidecar's pod has them rewritten; this one has not. "" where all can.
+// strictProbe says which probe or postStart hook of a pod without a sidecar could not come where the node's agent cannot let the kubelet's connections in: the kubelet
+// has no certificate, and other agents do not tell its connections from those of others that the node hands on. A sidecar's pod has them rewritten; this one has not.
+// "" where all can.
 func strictProbe(s *registry.Snapshot, o *config.Object, pod *corev1.Pod) string {
 	if !s.Mesh.MutualTLS {
 		return ""
@@ -26,6 +28,17 @@ func strictProbe(s *registry.Snapshot, o *config.Object, pod *corev1.Pod) string
 		}
 	}
 	return ""
+}
+
+// probedPorts are the ports of a pod that the kubelet connects to, in order.
+func probedPorts(pod *corev1.Pod) (out []uint16) {
+	for asked := range kubeletAsks(pod) {
+		if asked.port <= math.MaxUint16 {
+			out = append(out, uint16(asked.port))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // asked is a port of a pod that the kubelet connects to, and for what.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -161,7 +162,8 @@ func spoof(network, _ string, raw syscall.RawConn) error {
 	return err
 }
 
-// ambient writes the rules of a pod that its node serves.
-func (role) ambient() error {
-	return Apply(context.Background(), redirect.BuildAmbient(true), redirect.AmbientDivert, Run{Wait: answerWithin, Log: slog.New(slog.DiscardHandler)})
+// ambient writes the rules of a pod that its node serves. Arguments say what they are beside both families.
+func (r role) ambient() error {
+	rules := redirect.AmbientRules{IPv6: true, BlockQUIC: slices.Contains(r.Args, "quic")}
+	return Apply(context.Background(), redirect.BuildAmbient(rules), redirect.AmbientDivert, Run{Wait: answerWithin, Log: slog.New(slog.DiscardHandler)})
 }

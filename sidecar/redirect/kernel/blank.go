@@ -31,12 +31,8 @@ func noTables(f redirect.Family) bool {
 
 // noNFTables asks nf_tables (NFT_MSG_GETTABLE of linux/netfilter/nf_tables.h). iptables-nft has its tables in those of the family.
 func noNFTables(f redirect.Family) bool {
-	family := uint8(unix.NFPROTO_IPV4)
-	if f == redirect.IPv6 {
-		family = unix.NFPROTO_IPV6
-	}
 	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, unix.NLM_F_DUMP)
-	list.AddData(&nl.Nfgenmsg{NfgenFamily: family})
+	list.AddData(&nl.Nfgenmsg{NfgenFamily: nfFamily(f)})
 	tables, err := list.Execute(unix.NETLINK_NETFILTER, 0)
 	return err == nil && len(tables) == 0
 }

@@ -127,6 +127,28 @@ func TestTProxyTraffic(t *testing.T) {
 	}
 }
 
+// TestQUICAtNodes: a pod that its node serves is refused QUIC at once where its rules say so, and lets it go where they do not; other datagrams go, as with sidecars.
+func TestQUICAtNodes(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t, kind)
+			l.serveAll(false)
+			for _, rules := range []struct {
+				args []string
+				want string
+			}{{nil, "outside"}, {[]string{"quic"}, "error: write udp"}, {nil, "outside"}} {
+				if out, err := l.play(l.pod, role{Do: "ambient", Args: rules.args}, "PATH="+l.path); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				l.try([]try{
+					{"QUIC", "pod", appID, appID, "udp", "OUT:443", "", rules.want},
+					{"of root", "pod", 0, 0, "udp", "OUT:443", "", rules.want},
+				})
+			}
+		})
+	}
+}
+
 // TestSpecialNameservers: every address in 127.0.0.0/8 may be a DNS server (systemd-resolved: 127.0.0.53, Docker: 127.0.0.11).
 func TestSpecialNameservers(t *testing.T) {
 	l := newLab(t, kinds[0])

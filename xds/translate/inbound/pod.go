@@ -42,6 +42,24 @@ func (p Pod) Listener() *listenerv3.Listener {
 	l.Name = ambient.PodInbound
 	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkInbound(), envoy.OriginalSrc()}, l.ListenerFilters...)
 	l.FilterChains = bothFamilies(l.FilterChains)
+	return withDefault(l)
+}
+
+// withDefault has the last chain, where it is for all that no other one is for, be the one that Envoy takes then: so it needs no table of ranges, which is a third of what
+// this listener costs a node for each pod. Where chains tell apart how connections begin it stays: what none of them is for ends.
+func withDefault(l *listenerv3.Listener) *listenerv3.Listener {
+	if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool { return c.GetFilterChainMatch().GetTransportProtocol() != "" }) {
+		return l
+	}
+	last := len(l.FilterChains) - 1
+	c := proto.CloneOf(l.FilterChains[last])
+	all := slices.ContainsFunc(c.GetFilterChainMatch().GetPrefixRanges(), func(r *corev3.CidrRange) bool { return r.PrefixLen.GetValue() == 0 })
+	c.FilterChainMatch.PrefixRanges = nil
+	if !all || !proto.Equal(c.FilterChainMatch, &listenerv3.FilterChainMatch{}) {
+		return l
+	}
+	c.FilterChainMatch = nil
+	l.FilterChains, l.DefaultFilterChain = l.FilterChains[:last], c
 	return l
 }
 
