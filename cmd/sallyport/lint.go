@@ -115,13 +115,11 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		return err
 	}
 	var there []config.Object
-	pods := 0 // nothing is said about these, but of who selects them
+	beside := 0 // Pods and EndpointSlices, which controllers write: little is said about these, but of who selects them
 	for _, c := range changes {
-		if c.Key.Kind != config.KindEndpointSlice { // nor about these
-			there = append(there, *c.Object)
-		}
-		if c.Key.Kind == config.KindPod {
-			pods++
+		there = append(there, *c.Object)
+		if c.Key.Kind == config.KindPod || c.Key.Kind == config.KindEndpointSlice {
+			beside++
 		}
 	}
 	now := time.Now()
@@ -129,7 +127,7 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 	if alone {
 		result.add(findings)
 		result.add(before)
-		result.Objects = len(there) - pods
+		result.Objects = len(there) - beside
 		return nil
 	}
 	result.add(slices.DeleteFunc(admission.CheckAt(simulate.Applied(there, objects), cfg, now), func(x admission.Finding) bool {
