@@ -115,10 +115,15 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		return err
 	}
 	var there []config.Object
+	noPods := slices.ContainsFunc(findings, func(x admission.Finding) bool { return x.Key == config.Key{Kind: config.KindPod} })
 	beside := 0 // Pods and EndpointSlices, which controllers write: little is said about these, but of who selects them
 	for _, c := range changes {
+		slice := c.Key.Kind == config.KindEndpointSlice
+		if slice && noPods {
+			continue // whose addresses they have is not known where Pods may not be read
+		}
 		there = append(there, *c.Object)
-		if c.Key.Kind == config.KindPod || c.Key.Kind == config.KindEndpointSlice {
+		if slice || c.Key.Kind == config.KindPod {
 			beside++
 		}
 	}
