@@ -52,6 +52,7 @@ func TestIngress(t *testing.T) {
 		{"requests arrive whole", in.whole},
 		{"silent clients", in.silent},
 		{"large heads", in.heads},
+		{"all places taken", in.allPlaces},
 		{"mutual TLS", in.mutualTLS},
 		{"not for rent", in.notForRent},
 		{"a neighbour takes nothing", in.neighbour},

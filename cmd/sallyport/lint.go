@@ -115,13 +115,16 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		return err
 	}
 	var there []config.Object
-	pods := 0 // nothing is said about these, but of who selects them
+	noPods := slices.ContainsFunc(findings, func(x admission.Finding) bool { return x.Key == config.Key{Kind: config.KindPod} })
+	beside := 0 // Pods and EndpointSlices, which controllers write: little is said about these, but of who selects them
 	for _, c := range changes {
-		if c.Key.Kind != config.KindEndpointSlice { // nor about these
-			there = append(there, *c.Object)
+		slice := c.Key.Kind == config.KindEndpointSlice
+		if slice && noPods {
+			continue // whose addresses they have is not known where Pods may not be read
 		}
-		if c.Key.Kind == config.KindPod {
-			pods++
+		there = append(there, *c.Object)
+		if slice || c.Key.Kind == config.KindPod {
+			beside++
 		}
 	}
 	now := time.Now()
@@ -129,7 +132,7 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 	if alone {
 		result.add(findings)
 		result.add(before)
-		result.Objects = len(there) - pods
+		result.Objects = len(there) - beside
 		return nil
 	}
 	result.add(slices.DeleteFunc(admission.CheckAt(simulate.Applied(there, objects), cfg, now), func(x admission.Finding) bool {

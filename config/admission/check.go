@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -49,6 +50,10 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkServicePorts(r, spec)
 			w.judgeFronted(r, spec)
 			w.judgeIngressed(r, spec)
+		case *discoveryv1.EndpointSlice:
+			w.checkSlice(r, spec)
+		case *networking.WorkloadEntry:
+			w.checkWorkload(r, spec)
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkRuleTLS(r, spec)

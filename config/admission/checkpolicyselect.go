@@ -23,12 +23,17 @@ func (w *world) addWorkload(o config.Object, labels map[string]string, account s
 }
 
 func (w *world) addWorkloadEntry(o config.Object, spec *networking.WorkloadEntry) {
+	w.addWorkload(o, workloadLabels(o, spec), spec.ServiceAccount)
+}
+
+// workloadLabels are a WorkloadEntry's.
+func workloadLabels(o config.Object, spec *networking.WorkloadEntry) map[string]string {
 	labels := maps.Clone(spec.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, o.Labels) // the object's own win, as in Istio
-	w.addWorkload(o, labels, spec.ServiceAccount)
+	return labels
 }
 
 func (w *world) addPolicy(o config.Object, spec *v1alpha1.EgressPolicy) {

@@ -35,12 +35,14 @@ type world struct {
 	kubeGateways map[config.Key]config.Object
 	classes      map[gatewayv1.ObjectName]config.Object
 	rules        map[host.Name][]*networking.DestinationRule
-	wideRules    []host.Name                    // the wildcards among rules
-	policies     map[string][]*policy           // of a namespace, in the order in which they are asked
-	workloads    map[string][]workload          // of a namespace
-	ledRequests  map[host.Name][]uint32         // where routes of requests lead to: ports, 0 for any; made when it is asked for
-	exportsTo    map[string][]string            // of a namespace: those that it exports entries to by name, in order; made when it is asked for
-	keySets      map[string]map[config.Key]bool // of a namespace: the sets of keys that are fetched for objects that were judged
+	wideRules    []host.Name                          // the wildcards among rules
+	policies     map[string][]*policy                 // of a namespace, in the order in which they are asked
+	workloads    map[string][]workload                // of a namespace
+	ledRequests  map[host.Name][]uint32               // where routes of requests lead to: ports, 0 for any; made when it is asked for
+	exportsTo    map[string][]string                  // of a namespace: those that it exports entries to by name, in order; made when it is asked for
+	keySets      map[string]map[config.Key]bool       // of a namespace: the sets of keys that are fetched for objects that were judged
+	headless     map[string]map[string]*config.Object // of a namespace: its Services without addresses, by name
+	podAddresses map[string]map[string]bool           // of a namespace
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -57,15 +59,17 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		cfg: cfg, objects: objects,
 		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
 		keySets:  map[string]map[config.Key]bool{},
+		headless: map[string]map[string]*config.Object{}, podAddresses: map[string]map[string]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
 	}
-	for _, o := range objects {
+	for i, o := range objects {
 		switch spec := o.Spec.(type) {
 		case *v1alpha1.EgressPolicy:
 			w.addPolicy(o, spec)
 		case *corev1.Pod:
 			w.addWorkload(o, o.Labels, spec.Spec.ServiceAccountName)
+			w.addAddresses(o.Namespace, spec)
 		case *networking.WorkloadEntry:
 			w.addWorkloadEntry(o, spec)
 		case *networking.ServiceEntry:
@@ -84,6 +88,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:
 			w.services[host.Name(o.Name+"."+o.Namespace+"."+clusterDomain)] = true
+			w.addHeadless(&objects[i])
 		case *corev1.Secret:
 			w.secrets[o.Namespace+"/"+o.Name], w.secrets[o.Namespace+"/"] = true, true
 		case *corev1.Namespace:
@@ -95,6 +100,27 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		slices.SortFunc(list, func(a, b *policy) int { return a.asked.Compare(b.asked) })
 	}
 	return w, findings
+}
+
+func (w *world) addHeadless(o *config.Object) {
+	if !isHeadless(o) {
+		return
+	}
+	if w.headless[o.Namespace] == nil {
+		w.headless[o.Namespace] = map[string]*config.Object{}
+	}
+	w.headless[o.Namespace][o.Name] = o
+}
+
+func (w *world) addAddresses(namespace string, pod *corev1.Pod) {
+	if w.podAddresses[namespace] == nil {
+		w.podAddresses[namespace] = map[string]bool{}
+	}
+	in := w.podAddresses[namespace]
+	in[pod.Status.PodIP] = true
+	for _, ip := range pod.Status.PodIPs {
+		in[ip.IP] = true
+	}
 }
 
 func (w *world) addEntry(o config.Object, spec *networking.ServiceEntry) {

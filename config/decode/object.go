@@ -104,7 +104,7 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	}
 	read, meant := readerOf(e)
 	if read == nil {
-		severity, fix := admission.Warning, "nothing needs to be done; it has no effect here"
+		severity, fix := admission.Warning, insteadOf(e)
 		if meant != "" {
 			severity, fix = admission.Error, "did you mean "+meant+"?"
 			r.State = max(r.State, Partial)
@@ -139,6 +139,21 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	Stamp(&o)
 	shared.share(&o)
 	r.Objects = append(r.Objects, o)
+}
+
+// insteadOf says what to write in place of a kind that is not read, and that others lead traffic by.
+func insteadOf(e envelope) string {
+	group, _, _ := strings.Cut(e.APIVersion, "/")
+	switch kind := string(e.Kind); {
+	case e.APIVersion == "v1" && kind == "Endpoints":
+		return "write an EndpointSlice, which a cluster makes of it by itself"
+	case group == "networking.k8s.io" && kind == "Ingress":
+		return "nothing comes in by it here: write an HTTPRoute, or a VirtualService, that is bound to a Gateway"
+	case group == "multicluster.x-k8s.io" && (kind == "ServiceImport" || kind == "ServiceExport"):
+		return "nothing leads anywhere by it here: Services of one name and namespace are one in all clusters that are joined"
+	default:
+		return "nothing needs to be done; it has no effect here"
+	}
 }
 
 func (r *reader) find(o config.Object, s admission.Severity, p strict.Problem) {

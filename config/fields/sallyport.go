@@ -13,7 +13,7 @@ var Sallyport = []Field{
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
-	{Path: "ingress.ownNamespace", Fate: Applied},
+	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request, with those that never said anything; 15m without it"},
 	{Path: "nodeAgents", Fate: Applied},
 	{Path: "exportedTables", Fate: Applied, Why: "at nodes: of how many namespaces what one other namespace exports to them by name counts there"},
 	{Path: "tcpPorts", Fate: Applied, Why: "where workloads' proxies wait for no client's first bytes, and read no names and no requests"},
@@ -21,15 +21,15 @@ var Sallyport = []Field{
 	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }
 
-// Service is the table of Kubernetes' Service: what of its spec the mesh follows. Nothing is said of the others: a Service
-// is the cluster's, which follows them for traffic outside of the mesh.
+// Service is the table of Kubernetes' Service: what of its spec the mesh follows. Nothing is said of those that are idle: a Service
+// is the cluster's, which follows them for traffic outside of the mesh. A test of config/source/kube holds it to what is kept of one.
 var Service = []Field{
 	{Path: "ports", Fate: Applied}, {Path: "selector", Fate: Applied, Why: "where no EndpointSlice says otherwise"},
 	{Path: "clusterIP", Fate: Applied}, {Path: "clusterIPs", Fate: Applied}, {Path: "type", Fate: Applied}, {Path: "externalName", Fate: Applied},
 	{Path: "externalIPs", Fate: Idle}, {Path: "loadBalancerIP", Fate: Idle}, {Path: "loadBalancerSourceRanges", Fate: Idle},
 	{Path: "loadBalancerClass", Fate: Idle}, {Path: "allocateLoadBalancerNodePorts", Fate: Idle}, {Path: "healthCheckNodePort", Fate: Idle},
 	{Path: "externalTrafficPolicy", Fate: Idle}, {Path: "ipFamilies", Fate: Idle}, {Path: "ipFamilyPolicy", Fate: Idle},
-	{Path: "sessionAffinity", Fate: Idle, Why: "endpoints are asked in turn"}, {Path: "sessionAffinityConfig", Fate: Idle, Why: "endpoints are asked in turn"},
-	{Path: "internalTrafficPolicy", Fate: Idle, Why: "endpoints of all nodes are asked"}, {Path: "trafficDistribution", Fate: Idle, Why: "endpoints of all zones are asked"},
+	{Path: "sessionAffinity", Fate: Warned, Why: "endpoints are asked in turn: clients are not kept with their pods by their addresses"}, {Path: "sessionAffinityConfig", Fate: Idle, Why: "as sessionAffinity, of which it is warned"},
+	{Path: "internalTrafficPolicy", Fate: Applied}, {Path: "trafficDistribution", Fate: Applied},
 	{Path: "publishNotReadyAddresses", Fate: Applied, Why: "by the EndpointSlices that Kubernetes makes of it"},
 }

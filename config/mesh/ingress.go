@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -16,6 +17,9 @@ type Ingress struct {
 	TrustedProxies uint32
 	// ProxyProtocol says that connections begin with a header of the PROXY protocol, by which their client is known.
 	ProxyProtocol bool
+	// IdleTimeout is how long a connection from outside stays that carries no request, also one that never said anything behind its
+	// handshake; 0 is the usual time.
+	IdleTimeout time.Duration
 	// ClientCertificates is what becomes of X-Forwarded-Client-Cert.
 	ClientCertificates ClientCertificates
 }
@@ -50,6 +54,17 @@ func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Probl
 
 // ingress reads sallyport.ingress.
 func (b *block) ingress(i *Ingress, v any) {
-	fields := b.fields("sallyport.ingress", v, "ownNamespace")
+	fields := b.fields("sallyport.ingress", v, "ownNamespace", "idleTimeout")
 	i.OwnNamespace = b.yes("sallyport.ingress.ownNamespace", fields["ownNamespace"])
+	if s := b.text("sallyport.ingress.idleTimeout", fields["idleTimeout"]); s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < leastIdle || d > mostIdle {
+			b.add("sallyport.ingress.idleTimeout", s, "is no duration from 1s to 24h", `write minutes or seconds, as in "60s"; longer than balancers in front keep connections that rest`)
+			return
+		}
+		i.IdleTimeout = d
+	}
 }
+
+// The bounds of Ingress.IdleTimeout.
+const leastIdle, mostIdle = time.Second, 24 * time.Hour

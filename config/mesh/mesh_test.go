@@ -43,6 +43,7 @@ sallyport:
   keepUnused: 1h
   exportedTables: 3
   tcpPorts: [2181, 2003, 2181]
+  ingress: {idleTimeout: 30s}
 `
 
 func TestParse(t *testing.T) {
@@ -52,6 +53,7 @@ func TestParse(t *testing.T) {
 	want.ProtocolDetectionTimeout, want.ConnectTimeout = 100*time.Millisecond, 3*time.Second
 	want.DefaultServiceExportTo, want.DefaultServiceEntryExportTo = []string{"."}, []string{"."}
 	want.DefaultGateway = Gateway{"egress", "door"}
+	want.Ingress.IdleTimeout = 30 * time.Second
 	want.DNS = DNS{
 		Unregistered: Resolve, ECH: Keep, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
 		Upstreams:       []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
@@ -156,6 +158,9 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {policy: {require: [expires<=0d]}}":                     `"0d" is no length of time`,
 		"sallyport: {policy: {require: [owner<=9d]}}":                       `"owner<=9d": is nothing that can be required`,
 		"sallyport: {audit: {retention: 30d}}":                              `sallyport.audit.retention: "30d": is no duration`,
+		"sallyport: {ingress: {idleTimeout: 0s}}":                           `sallyport.ingress.idleTimeout: "0s": is no duration from 1s to 24h`,
+		"sallyport: {ingress: {idleTimeout: 48h}}":                          `sallyport.ingress.idleTimeout: "48h": is no duration`,
+		"sallyport: {ingress: {idleTimeout: soon}}":                         `sallyport.ingress.idleTimeout: "soon": is no duration`,
 		"sallyport: {exportedTables: -1}":                                   `sallyport.exportedTables: -1: is no number of namespaces; write a whole number, 0 for none`,
 		"sallyport: {exportedTables: many}":                                 `sallyport.exportedTables: "many": is no number of namespaces`,
 		"sallyport: {exportedTables: 1.5}":                                  `is no number of namespaces`,

@@ -20,7 +20,10 @@ import (
 // droppedStat counts the access log entries that Envoy threw away because the agent did not take them in time.
 const droppedStat = "access_logs.grpc_access_log.logs_dropped"
 
-const dropsEvery = 10 * time.Second
+const (
+	dropsEvery = 10 * time.Second
+	dropsSoon  = time.Second // while places are scarce
+)
 
 // drops turns what Envoy dropped into gap records, and what it turned away without an entry.
 type drops struct {
@@ -31,31 +34,41 @@ type drops struct {
 	total   atomic.Uint64 // over all Envoys
 	turned  turnedAway    // datagrams
 	refused turnedAway    // connections
+	places  *places
 }
 
-// run looks every ten seconds until ctx ends.
+// run looks every ten seconds until ctx ends, and every second while there are few places left for connections.
 func (d *drops) run(ctx context.Context) {
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	tick := time.NewTicker(dropsEvery)
-	defer tick.Stop()
+	next := time.NewTimer(dropsEvery)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			d.look(ctx, client)
+		case <-next.C:
+			every := dropsEvery
+			if d.look(ctx, client) {
+				every = dropsSoon
+			}
+			next.Reset(every)
 		}
 	}
 }
 
-func (d *drops) look(ctx context.Context, client *http.Client) {
-	now, err := readStats(ctx, client, d.admin, regexp.QuoteMeta(droppedStat)+"|"+turnedStats+"|"+refusedStats)
+// look says whether to look again soon.
+func (d *drops) look(ctx context.Context, client *http.Client) (soon bool) {
+	now, err := readStats(ctx, client, d.admin, regexp.QuoteMeta(droppedStat)+"|"+regexp.QuoteMeta(placesStat)+"|"+turnedStats+"|"+refusedStats)
 	if err != nil {
-		return // Envoy is restarting
+		return false // Envoy is restarting
+	}
+	if d.places != nil {
+		soon = d.places.take(ctx, now[placesStat])
 	}
 	dropped, refused := now[droppedStat], map[string]uint64{}
 	delete(now, droppedStat)
+	delete(now, placesStat)
 	maps.DeleteFunc(now, func(name string, n uint64) bool {
 		is := strings.HasPrefix(name, "listener.")
 		if is {
@@ -66,6 +79,7 @@ func (d *drops) look(ctx context.Context, client *http.Client) {
 	if err := errors.Join(d.note(dropped), d.noteTurned(now), d.noteRefused(refused)); err != nil {
 		d.log.Error("a gap in the audit log cannot be noted", "err", err)
 	}
+	return soon
 }
 
 // note takes the counter's present value. One lower than before is a new Envoy's.

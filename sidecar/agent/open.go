@@ -173,7 +173,15 @@ func (a *agent) openSpool() (err error) {
 		return err
 	}
 	a.closers = append(a.closers, a.spool.Close)
-	a.drops = &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap}
+	a.cfg.Proxy.Scarce = a.cfg.path("scarce")
+	places, err := newPlaces(a.cfg.Log, a.cfg.Proxy.Scarce)
+	if err != nil {
+		return err
+	}
+	a.drops = &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap, places: places}
+	if a.router() {
+		places.makeRoom = func(ctx context.Context) int { return a.tunnels.MakeRoom(ctx) }
+	}
 	a.cfg.Proxy.Refusing = a.cfg.path("refusing")
 	a.full, err = newFullness(a.cfg.Log, a.spool, a.cfg.Proxy.Refusing)
 	return err

@@ -50,6 +50,10 @@ type Options struct {
 	// Refusing is the path of a file: while there is "1" in it, Envoy takes nothing new. "0" is put in its place, and the other way around, by
 	// moving. "" is no such file.
 	Refusing string
+
+	// Scarce is the path of a file with a number from 0 to 1: how scarce places for connections are. Those that rest have less time then, as when
+	// the heap fills. It is replaced by moving. "" is no such file.
+	Scarce string
 }
 
 // check says which option makes a bootstrap impossible.

@@ -43,6 +43,7 @@ const (
 	heapMonitor       = "envoy.resource_monitors.fixed_heap"
 	connectionMonitor = "envoy.resource_monitors.global_downstream_max_connections"
 	refusingMonitor   = "envoy.resource_monitors.injected_resource"
+	scarceMonitor     = "sallyport.resource_monitors.places" // a second one of that type, which its configuration says
 )
 
 // heapOf is what Envoy's heap may have of a container's memory, in bytes: the agent lives there too, and what Envoy has
@@ -69,13 +70,10 @@ func overload(o Options) object {
 	out := object{"refresh_interval": "0.25s"}
 	var actions list
 	if o.Refusing != "" {
-		monitors = append(monitors, object{
-			"name": refusingMonitor,
-			"typed_config": object{
-				"@type":    extensions + "resource_monitors.injected_resource.v3.InjectedResourceConfig",
-				"filename": o.Refusing,
-			},
-		})
+		monitors = append(monitors, injected(refusingMonitor, o.Refusing))
+	}
+	if o.Scarce != "" {
+		monitors = append(monitors, injected(scarceMonitor, o.Scarce))
 	}
 	if o.MemoryLimit > 0 {
 		monitors = append(monitors, object{
@@ -91,11 +89,52 @@ func overload(o Options) object {
 	if o.Refusing != "" {
 		actions = withRefusal(actions)
 	}
+	if o.Scarce != "" {
+		actions = withScarcity(actions)
+	}
 	if len(actions) > 0 {
 		out["actions"] = actions
 	}
 	out["resource_monitors"] = monitors
 	return out
+}
+
+// injected is a monitor of a file.
+func injected(name, file string) object {
+	return object{
+		"name": name,
+		"typed_config": object{
+			"@type":    extensions + "resource_monitors.injected_resource.v3.InjectedResourceConfig",
+			"filename": file,
+		},
+	}
+}
+
+// withScarcity adds that what rests gets less time by the agent's word, too.
+func withScarcity(actions list) list {
+	told := scaled(0, 1)
+	told["name"] = scarceMonitor
+	for _, a := range actions {
+		if a := a.(object); a["name"] == reduceTimeouts {
+			a["triggers"] = append(a["triggers"].(list), told)
+			return actions
+		}
+	}
+	return append(actions, object{"name": reduceTimeouts, "triggers": list{told}, "typed_config": shorterTimes()})
+}
+
+const reduceTimeouts = "envoy.overload_actions.reduce_timeouts"
+
+// shorterTimes is how little time there is in the end.
+func shorterTimes() object {
+	return object{
+		"@type": "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
+		"timer_scale_factors": list{
+			object{"timer": "HTTP_DOWNSTREAM_CONNECTION_IDLE", "min_timeout": "1s"},
+			object{"timer": "HTTP_DOWNSTREAM_STREAM_IDLE", "min_timeout": stillStream},
+			object{"timer": "TRANSPORT_SOCKET_CONNECT", "min_timeout": "1s"},
+		},
+	}
 }
 
 // withRefusal adds to what is done when the heap is full that it is done on the agent's word, too: requests are answered 503, their connections
@@ -122,14 +161,7 @@ func withRefusal(actions list) list {
 // heapActions are what Envoy does as its heap fills.
 func heapActions() list {
 	return list{
-		action("reduce_timeouts", scaled(shortenFrom, shortenAt), object{
-			"@type": "type.googleapis.com/envoy.config.overload.v3.ScaleTimersOverloadActionConfig",
-			"timer_scale_factors": list{
-				object{"timer": "HTTP_DOWNSTREAM_CONNECTION_IDLE", "min_timeout": "1s"},
-				object{"timer": "HTTP_DOWNSTREAM_STREAM_IDLE", "min_timeout": stillStream},
-				object{"timer": "TRANSPORT_SOCKET_CONNECT", "min_timeout": "1s"},
-			},
-		}),
+		action("reduce_timeouts", scaled(shortenFrom, shortenAt), shorterTimes()),
 		action("shrink_heap", at(shrinkAt), object{
 			"@type":          "type.googleapis.com/envoy.config.overload.v3.ShrinkHeapConfig",
 			"timer_interval": "1s", "max_unfreed_memory_bytes": keptFree,

@@ -148,6 +148,9 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	switch {
 	case err == nil:
 		t.stats.Ended++
+		if why == crowded {
+			return // of thousands who asks for it says it
+		}
 		t.cfg.Log.Info("a tunnel is ended, or a request", "host", q.Authority, "client", q.Peer, "from", q.From, "path", q.Path, "why", why)
 	case errors.Is(err, sockdiag.ErrGone):
 		of.ended = "" // it was quicker

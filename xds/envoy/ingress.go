@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"time"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
@@ -27,13 +28,14 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// clientRest is how long a client from outside may keep a connection without a request: longer than balancers in front do, which
+// clientRest is how long a client from outside may keep a connection without a request, where the mesh's settings do not say: longer than balancers in front do, which
 // otherwise would send requests into connections that just end.
 const clientRest = 15 * time.Minute
 
 // IngressHCM reads requests that come into the mesh. What a client says of itself, and of those before it, counts as far as the
 // mesh trusts proxies in front of the gateway.
 func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
+	rest := cmp.Or(m.IdleTimeout, clientRest)
 	return NetworkFilter("envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
 		StatPrefix:        route,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
@@ -55,7 +57,7 @@ func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
 		RequestHeadersTimeout:           durationpb.New(patience),
 		MaxRequestHeadersKb:             wrapperspb.UInt32(96),
 		HttpProtocolOptions:             &corev3.Http1ProtocolOptions{AcceptHttp_10: true},
-		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(clientRest), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW},
+		CommonHttpProtocolOptions:       &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(rest), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW},
 		Http2ProtocolOptions:            edgeHTTP2(),
 		StreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 		DrainTimeout:                    durationpb.New(drainTime),

@@ -29,9 +29,13 @@ func (p picker) of(list ...string) string { return list[p.IntN(len(list))] }
 // host is a name of others as nobody would write it: in any case, with the root's dot, below it, or in letters that look alike.
 func (p picker) host() string {
 	h := p.of(prey.Names...)
-	switch p.IntN(6) {
+	switch p.IntN(8) {
 	case 0:
 		return strings.ToUpper(h)
+	case 4:
+		return p.alike(h)
+	case 5:
+		return p.of("xn--80ak6aa92e."+strings.TrimPrefix(h, "*."), strings.Replace(h, ".", ".xn--", 1), "XN--"+strings.TrimPrefix(h, "*."))
 	case 1:
 		return h + "."
 	case 2:
@@ -40,6 +44,24 @@ func (p picker) host() string {
 		return "x." + strings.TrimPrefix(h, "*.")
 	default:
 		return h
+	}
+}
+
+// alike is a name in letters of other scripts, which some who look names up make the plain ones, or with what others leave out.
+func (p picker) alike(h string) string {
+	switch p.IntN(6) {
+	case 0:
+		return strings.Replace(h, "a", "\u0430", 1) // Cyrillic
+	case 1:
+		return strings.ReplaceAll(h, ".", "\u3002") // an ideographic full stop
+	case 2:
+		return strings.Replace(h, "t", "\uff54", 1) // full width
+	case 3:
+		return strings.Replace(h, "s", "\u017f", 1) // a long s, which is an s in upper case
+	case 4:
+		return strings.Replace(h, "k", "\u212a", 1) + "\u200d" // a Kelvin sign, which is a k in lower case; a joiner
+	default:
+		return strings.Replace(h, ".", "%2e", 1)
 	}
 }
 
@@ -189,6 +211,24 @@ var everyKind = map[config.Kind]func(p picker) string{
 	},
 	config.KindEnvoyFilter: func(p picker) string {
 		return fmt.Sprintf("apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: c, namespace: team-b}\nspec: {workloadSelector: {labels: %s}, configPatches: [{applyTo: LISTENER, match: {context: ANY}, patch: {operation: REMOVE}}]}\n", p.labels())
+	},
+	config.KindTrafficExtension: func(p picker) string {
+		return fmt.Sprintf("apiVersion: extensions.istio.io/v1alpha1\nkind: TrafficExtension\nmetadata: {name: c, namespace: team-b}\nspec: {selector: {matchLabels: %s}}\n", p.labels())
+	},
+	"XListenerSet": func(p picker) string {
+		return fmt.Sprintf("apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XListenerSet\nmetadata: {name: mine, namespace: team-b}\nspec: {parentRef: {name: front, namespace: team-a}, listeners: [{name: l, port: %s, protocol: %s}]}\n", p.port(), p.of("HTTP", "TCP"))
+	},
+	"Endpoints": func(p picker) string {
+		_, name := p.service()
+		return fmt.Sprintf("apiVersion: v1\nkind: Endpoints\nmetadata: {name: %s, namespace: team-b}\nsubsets: [{addresses: [{ip: %q}], ports: [{port: %s}]}]\n", name, p.address(), p.port())
+	},
+	"ServiceImport": func(p picker) string {
+		_, name := p.service()
+		return fmt.Sprintf("apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceImport\nmetadata: {name: %s, namespace: team-b}\nspec: {type: ClusterSetIP, ips: [%q], ports: [{port: %s}]}\n", name, p.address(), p.port())
+	},
+	"Ingress": func(p picker) string {
+		_, name := p.service()
+		return fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, namespace: team-b}\nspec: {ingressClassName: istio, rules: [{host: %q, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %s, port: {number: 80}}}}]}}]}\n", p.plain(), name)
 	},
 	config.KindWasmPlugin: func(p picker) string {
 		return fmt.Sprintf("apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: c, namespace: team-b}\nspec: {selector: {matchLabels: %s}, url: 'file:///etc/passwd'}\n", p.labels())

@@ -78,6 +78,18 @@ func (v *inventory) get(k config.Key) *config.Object {
 	return v.objects.Get(k)
 }
 
+// of gives the objects of a kind in a namespace, "" for all; in no order.
+func (v *inventory) of(kind config.Kind, namespace string) (out []config.Object) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for key, o := range v.objects.Of(kind) {
+		if namespace == "" || key.Namespace == namespace {
+			out = append(out, *o)
+		}
+	}
+	return out
+}
+
 // revision is an object's, "" of none.
 func (v *inventory) revision(k config.Key) string {
 	if o := v.get(k); o != nil {

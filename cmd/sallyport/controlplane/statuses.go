@@ -33,6 +33,9 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	for _, key := range changed.GatewayAPI {
 		keys[key] = true
 	}
+	for _, key := range p.workloadsJudged(changes, changed.Mesh) {
+		keys[key] = true
+	}
 	out := map[config.Key]status.Details{}
 	for key, stands := range keys {
 		o := p.known.get(key)
@@ -44,12 +47,33 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 			out[key] = detailsOf(s, o)
 		case key.Kind == config.KindRequestAuthentication:
 			out[key] = p.tokenDetails(s, key)
+		case key.Kind == config.KindWorkloadEntry:
+			out[key] = status.Details{Warnings: admission.OwnNamespaceOnly(*o, p.known.of(config.KindService, o.Namespace), s.Mesh)}
 		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
 		default:
 			if told := p.standard(s, key); told != nil {
 				out[key] = status.Details{Standard: told}
 			}
+		}
+	}
+	return out
+}
+
+// workloadsJudged are the WorkloadEntries of which something else may be said since a Service of their namespace, or the mesh's settings, changed.
+func (p *plane) workloadsJudged(changes []config.Change, mesh bool) (out []config.Key) {
+	namespaces := map[string]bool{}
+	for _, c := range changes {
+		if c.Key.Kind == config.KindService {
+			namespaces[c.Key.Namespace] = true
+		}
+	}
+	if len(namespaces) == 0 && !mesh {
+		return nil
+	}
+	for _, o := range p.known.of(config.KindWorkloadEntry, "") {
+		if mesh || namespaces[o.Namespace] {
+			out = append(out, o.Key)
 		}
 	}
 	return out

@@ -59,6 +59,43 @@ spec: {host: "*.test", trafficPolicy: {tls: {mode: SIMPLE, credentialName: partn
 	}
 }
 
+// What a WorkloadEntry does for its own namespace only stands in its status, and follows the Service, its own labels and the mesh's settings.
+func TestStatusSaysWhatLeadsOthersNowhere(t *testing.T) {
+	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\nspec: {clusterIP: %s, selector: {app: db}, ports: [{name: tcp, port: 5432}]}\n"
+	const machine = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: machine, namespace: shop}\nspec: {address: 203.0.113.70, labels: {app: %s}}\n"
+	cfg := mesh.Default()
+	p := &plane{registry: registry.New(&cfg), known: newInventory()}
+	key := config.Key{Kind: config.KindWorkloadEntry, Namespace: "shop", Name: "machine"}
+	for _, step := range []struct {
+		text string
+		warn bool
+	}{
+		{fmt.Sprintf(machine, "db"), false},
+		{fmt.Sprintf(service, "None"), true},
+		{fmt.Sprintf(machine, "other"), false},
+		{fmt.Sprintf(machine, "db"), true},
+		{fmt.Sprintf(service, "10.96.0.7"), false},
+		{fmt.Sprintf(service, "None"), true},
+	} {
+		read := decode.File("a.yaml", []byte(step.text))
+		if len(read.Findings) > 0 {
+			t.Fatal(read.Findings)
+		}
+		changes := []config.Change{{Key: read.Objects[0].Key, Object: &read.Objects[0]}}
+		p.known.apply(changes)
+		s, changed := p.registry.Apply(changes)
+		d, told := p.details(s, changes, changed)[key]
+		if got := fmt.Sprint(d.Warnings); !told || strings.Contains(got, "headless Service db in this namespace only") != step.warn {
+			t.Errorf("after\n%s%s, %t", step.text, got, told)
+		}
+	}
+	cfg.Exports = mesh.IstioExports()
+	s, changed := p.registry.SetMesh(&cfg)
+	if d, told := p.details(s, nil, changed)[key]; !told || len(d.Warnings) > 0 {
+		t.Errorf("with settings that let it: %v, %t", d.Warnings, told)
+	}
+}
+
 func testRoot(t *testing.T) string {
 	t.Helper()
 	authority, err := ca.Open(ca.Options{DataDir: t.TempDir()})

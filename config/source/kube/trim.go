@@ -24,11 +24,19 @@ func trimService(s *corev1.Service) version {
 			Type: s.Spec.Type, ExternalName: s.Spec.ExternalName, Selector: s.Spec.Selector,
 			ClusterIP: s.Spec.ClusterIP, ClusterIPs: s.Spec.ClusterIPs, Ports: s.Spec.Ports,
 			ExternalIPs: s.Spec.ExternalIPs, LoadBalancerIP: s.Spec.LoadBalancerIP,
-			TrafficDistribution: s.Spec.TrafficDistribution, InternalTrafficPolicy: nodeLocal(s),
+			TrafficDistribution: s.Spec.TrafficDistribution, InternalTrafficPolicy: nodeLocal(s), SessionAffinity: affinity(s),
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer},
 	}
 	return native(config.KindService, &s.ObjectMeta, s.Annotations, trimmed)
+}
+
+// affinity is what keeps clients with their pods; the usual one, which is none, is left out.
+func affinity(s *corev1.Service) corev1.ServiceAffinity {
+	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		return corev1.ServiceAffinityClientIP
+	}
+	return ""
 }
 
 // nodeLocal is the policy that keeps clients to their own node; the usual one is left out.

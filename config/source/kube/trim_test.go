@@ -1,13 +1,45 @@
 package kube
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/sallyport/sallyport/config/fields"
 )
+
+// TestLeanServiceKeepsWhatCounts: what a cluster's Service says, and config/fields says that it is applied or warned of, is kept.
+func TestLeanServiceKeepsWhatCounts(t *testing.T) {
+	full := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": "a"}, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7"},
+		Type: corev1.ServiceTypeLoadBalancer, ExternalName: "a.test", SessionAffinity: corev1.ServiceAffinityClientIP,
+		InternalTrafficPolicy: new(corev1.ServiceInternalTrafficPolicyLocal), TrafficDistribution: new("PreferSameZone"),
+	}}
+	kept := trimService(full).object.Spec.(*corev1.Service)
+	for _, f := range fields.Service {
+		if f.Fate == fields.Idle || f.Path == "publishNotReadyAddresses" { // Kubernetes itself follows that
+			continue
+		}
+		of := func(s *corev1.Service) any {
+			v := reflect.ValueOf(s.Spec)
+			for i := range v.NumField() {
+				if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name == f.Path {
+					return v.Field(i).Interface()
+				}
+			}
+			t.Fatalf("a Service has no %s", f.Path)
+			return nil
+		}
+		if reflect.ValueOf(of(full)).IsZero() || !reflect.DeepEqual(of(full), of(kept)) {
+			t.Errorf("%s is %s, of %v there is %v", f.Path, f.Fate, of(full), of(kept))
+		}
+	}
+}
 
 // TestLeanPodAddresses: a pod keeps all its addresses, since its proxy may name any of them and serves all.
 func TestLeanPodAddresses(t *testing.T) {

@@ -141,7 +141,7 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 	s.batches.Add(1)
 	s.received.Add(uint64(len(batch)))
 	gaps, wait := s.budgets.owed()
-	if accepted = append(accepted, gaps...); len(accepted) == 0 && (s.store == "" || len(batch) > 0) {
+	if accepted = append(accepted, recordsOf(gaps)...); len(accepted) == 0 && (s.store == "" || len(batch) > 0) {
 		if wait {
 			s.tellLater()
 		}

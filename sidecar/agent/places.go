@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+)
+
+// placesStat is how many of the connections that Envoy may have are taken, in percent.
+const placesStat = "overload.envoy.resource_monitors.global_downstream_max_connections.pressure"
+
+// The parts of all places, in percent, from which connections that rest get less and less time, as they do when memory runs short
+// (package bootstrap); and from which is looked more often, since what is left may be taken soon.
+const (
+	scarceFrom, scarceAt = 75, 95
+	watchedFrom          = 50
+)
+
+// fewFrom is from how many percent on somebody who has more than half has to give some back.
+const fewFrom = 95
+
+// easing is how much less Envoy is told than the time before when places come free: whoever took them would take them again at once.
+const easing = 0.1
+
+// places tells Envoy how scarce its places are, by a file that its overload manager watches. Envoy counts them, but refuses what is too much,
+// and does nothing before it: whoever rests on all of them would have everybody else refused for as long as connections may rest.
+type places struct {
+	log    *slog.Logger
+	file   string
+	scarce float64 // as Envoy was told: 0 to 1
+	// makeRoom ends some of the tunnels of who has too many, and says how many; nil where there are none of others.
+	makeRoom func(context.Context) int
+}
+
+// newPlaces makes the file.
+func newPlaces(log *slog.Logger, file string) (*places, error) {
+	p := &places{log: log, file: file}
+	if err := p.tell(0); err != nil {
+		return nil, fmt.Errorf("what Envoy is told about its connections: %w", err)
+	}
+	return p, nil
+}
+
+// take takes over how many percent are taken, and says whether to look again soon.
+func (p *places) take(ctx context.Context, percent uint64) (soon bool) {
+	if percent >= fewFrom && p.makeRoom != nil {
+		if n := p.makeRoom(ctx); n > 0 {
+			p.log.Warn("tunnels are ended since one namespace's are more than half of the connections that the proxy may have, and few are left", "tunnels", n, "percent", percent)
+		}
+	}
+	scarce := min(max((float64(percent)-scarceFrom)/(scarceAt-scarceFrom), 0), 1)
+	scarce = math.Round(100*max(scarce, p.scarce-easing)) / 100
+	if scarce == p.scarce {
+		return percent >= watchedFrom || scarce > 0
+	}
+	if err := p.tell(scarce); err != nil {
+		p.log.Error("Envoy cannot be told how scarce its connections are; it is tried again", "err", err)
+		return true
+	}
+	switch {
+	case p.scarce == 0:
+		p.log.Warn("most of the connections that the proxy may have are taken: those that rest get less time", "percent", percent)
+	case scarce == 0:
+		p.log.Info("the proxy has connections to spare again", "percent", percent)
+	}
+	p.scarce = scarce
+	return true
+}
+
+func (p *places) tell(scarce float64) error {
+	return replaceFile(p.file, fmt.Appendf(nil, "%g\n", scarce))
+}
