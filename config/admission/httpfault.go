@@ -1,17 +1,12 @@
 package admission
 
 import (
-	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-)
 
-// grpcCodes are gRPC's: https://github.com/grpc/grpc/blob/master/doc/statuscodes.md
-var grpcCodes = []string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
-	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
 
 func (r *report) fault(field string, f *networking.HTTPFaultInjection) {
 	if f == nil {
@@ -46,8 +41,8 @@ func (r *report) abort(field string, a *networking.HTTPFaultInjection_Abort) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
 		r.status(at(field, "httpStatus"), x.HttpStatus)
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
-		if !slices.Contains(grpcCodes, x.GrpcStatus) {
-			r.reject(at(field, "grpcStatus"), x.GrpcStatus, "is no status of gRPC", "write one of "+strings.Join(grpcCodes, ", "))
+		if _, is := route.GRPCCode(x.GrpcStatus); !is {
+			r.reject(at(field, "grpcStatus"), x.GrpcStatus, "is no status of gRPC", "write one of "+strings.Join(route.GRPCCodes, ", "))
 		}
 	case *networking.HTTPFaultInjection_Abort_Http2Error:
 		r.reject(at(field, "http2Error"), x.Http2Error, "is not supported", "write httpStatus or grpcStatus")

@@ -13,22 +13,24 @@ const together = 256
 // Run compares the sides for the inputs that come by Add, those of one question one after the other. It uses as many processors as there are.
 // Finish gives the report, and has to be called in any case.
 type Run struct {
+	sides   *Sides
 	batch   [][]inputs.Input // by question; the last one may get more
 	work    chan [][]inputs.Input
+	many    bool // more than one batch
 	workers sync.WaitGroup
 	tallies []*tally
 }
 
 // New begins a comparison.
 func New(s *Sides) *Run {
-	r := &Run{work: make(chan [][]inputs.Input, 4)}
+	r := &Run{sides: s, work: make(chan [][]inputs.Input, 4)}
 	for range runtime.GOMAXPROCS(0) {
 		t := newTally()
 		r.tallies = append(r.tallies, t)
 		r.workers.Go(func() {
 			for batch := range r.work {
 				for _, list := range batch {
-					t.add(s, list)
+					t.add(r.sides, list)
 				}
 			}
 		})
@@ -43,6 +45,9 @@ func (r *Run) Add(x *inputs.Input) error {
 		return nil
 	}
 	if len(r.batch) == together {
+		if !r.many { // nobody has begun
+			r.many, r.sides = true, r.sides.quick()
+		}
 		r.work <- r.batch
 		r.batch = nil
 	}

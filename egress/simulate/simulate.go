@@ -20,6 +20,16 @@ type Sides struct {
 	Now      time.Time // when is asked what would become of it
 }
 
+// quick are the same sides for many questions. Sides that are the same stay so.
+func (s *Sides) quick() *Sides {
+	out := *s
+	out.Base = s.Base.Quick()
+	if out.Candidate = out.Base; s.Candidate != s.Base {
+		out.Candidate = s.Candidate.Quick()
+	}
+	return &out
+}
+
 // answer is what the sides say of a question.
 type answer struct {
 	before, after policy.Verdict

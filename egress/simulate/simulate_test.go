@@ -112,6 +112,32 @@ func said(r *simulate.Report) (out []string) {
 	return out
 }
 
+// TestManyQuestions: what many questions are asked, of snapshots that find hosts quickly, is what each alone is asked.
+func TestManyQuestions(t *testing.T) {
+	before := read(t, base)
+	for what, after := range map[string]world{"another configuration": read(t, base, two, policy("{rules: [{hosts: [two.test], action: Allow}]}")), "the same": before} {
+		var list []inputs.Input
+		var each []string
+		for i := range 900 {
+			x := input(func(x *inputs.Input) {
+				x.URLPath, x.Host = fmt.Sprintf("/%d", i), []string{"one.test", "two.test", "three.test"}[i%3]
+				if i%3 > 0 {
+					x.Verdict, x.Path, x.DecidedBy = record.Denied, record.PathBlackhole, record.Object{Kind: "MeshConfig", Namespace: "istio-system", Name: "mesh"}
+				}
+			})
+			list = append(list, x)
+			if i < 3 {
+				x.Count *= 300
+				each = append(each, said(simulated(t, before, after, x))...)
+			}
+		}
+		slices.Sort(each)
+		if got := said(simulated(t, before, after, list...)); !slices.Equal(got, each) {
+			t.Errorf("%s: together\n%s\nalone\n%s", what, strings.Join(got, "\n"), strings.Join(each, "\n"))
+		}
+	}
+}
+
 func TestSimulate(t *testing.T) {
 	tls := func(host string, verdict record.Verdict) inputs.Input {
 		return input(func(x *inputs.Input) {

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,20 +36,38 @@ spec:
 	return read(t, true, text.String())
 }
 
-// BenchmarkDecide asks about one request of each kind among many entries. On a machine where much else runs its processor time is what counts.
+// BenchmarkDecide asks about one request of each kind among many entries: as explain asks, and quickly, as who simulates does. On a machine
+// where much else runs its processor time is what counts.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
-		s := amongMany(b, n)
+		once := amongMany(b, n)
 		for _, url := range askedAmongMany {
-			b.Run(fmt.Sprintf("entries=%d/%s", n, strings.ReplaceAll(url, "/", "")), func(b *testing.B) {
-				d, w := parse(b, url), from("")
-				b.ReportAllocs()
-				before := cpuTime()
-				for b.Loop() {
-					policy.Decide(s, w, d)
-				}
-				b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
-			})
+			for _, asked := range []struct {
+				name string
+				s    *registry.Snapshot
+			}{{"", once}, {"/quick", once.Quick()}} {
+				b.Run(fmt.Sprintf("entries=%d/%s%s", n, strings.ReplaceAll(url, "/", ""), asked.name), func(b *testing.B) {
+					d, w := parse(b, url), from("")
+					b.ReportAllocs()
+					before := cpuTime()
+					for b.Loop() {
+						policy.Decide(asked.s, w, d)
+					}
+					b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+				})
+			}
+		}
+	}
+}
+
+// TestQuickDecidesAlike: a snapshot that finds hosts quickly says what the same one says that does not, also of hosts that nobody has.
+func TestQuickDecidesAlike(t *testing.T) {
+	s := amongMany(t, 300)
+	quick := s.Quick()
+	for _, url := range append(askedAmongMany, "https://h299.example.com", "https://H299.example.com", "http://h300.example.com", "https://wild.test") {
+		d, w := parse(t, url), from("")
+		if got, want := policy.Decide(quick, w, d), policy.Decide(s, w, d); !reflect.DeepEqual(policy.Explain(w, d, got), policy.Explain(w, d, want)) {
+			t.Errorf("%s: %+v, want %+v", url, got, want)
 		}
 	}
 }

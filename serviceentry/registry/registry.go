@@ -217,7 +217,7 @@ type batch struct {
 func (r *Registry) begin() *batch {
 	clear(r.index.ruled)
 	next := *r.snap
-	next.refusals, next.listeners = &refusals{}, nil
+	next.refusals, next.listeners, next.quick = &refusals{}, nil, nil
 	return &batch{
 		Registry: r, next: &next,
 		hosts: next.hosts.Edit(), rules: next.rules.Edit(), virtual: next.virtual.Edit(), kube: next.kube.Edit(), written: next.written.Edit(), arriving: next.arriving.Edit(),

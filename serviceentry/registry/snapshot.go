@@ -84,6 +84,8 @@ type Snapshot struct {
 	topology    *Topology
 	places      map[string]string // where Nodes are, by their names
 	asked       localityNeeds     // what is asked about where clients are
+	// quick has what hosts has, where many questions are asked (Quick); nil elsewhere, the registry's own snapshot among it.
+	quick map[string][]*Service
 }
 
 // KubeService is what a gateway's pod needs to know of the services that select it.
@@ -155,8 +157,20 @@ func (s *Snapshot) Hosts() iter.Seq2[string, []*Service] {
 
 // Services gives all registrations of exactly this host (a pattern is a host of its own).
 func (s *Snapshot) Services(host string) []*Service {
+	if s.quick != nil {
+		return s.quick[host]
+	}
 	v, _ := s.hosts.Get(host)
 	return v
+}
+
+// Quick is the same snapshot for who asks about many hosts: it finds each at once, where the tree of all takes some 16 comparisons. That takes
+// some 60 bytes a host.
+func (s *Snapshot) Quick() *Snapshot {
+	out := *s
+	out.quick = make(map[string][]*Service, s.hosts.Len())
+	s.hosts.Walk(func(host string, list []*Service) bool { out.quick[host] = list; return true })
+	return &out
 }
 
 // widerRule gives the tail of the next pattern of a DestinationRule that covers a host, at last "*", which covers all.

@@ -115,24 +115,30 @@ func when(expression string) *accesslogv3.AccessLogFilter {
 const ruleRoom = 1536
 
 // deniedAnswers are the answers to questions about connections that a policy denies, and what policies say of others, which is
-// added to what the row answers: messages that follow one another are one.
+// added to what the row answers: messages that follow one another are one. Every answer is held against both, and most are of neither
+// kind, so that an expression is asked last, and only of what may be of its kind (docs/adr/0131-what-a-question-costs.md).
 func deniedAnswers(verified bool) *hcmv3.LocalReplyConfig {
 	denied := Answer{Route: wire.PolicyRoute, Cluster: wire.BlackHoleCluster}.metadata()
+	keys := rulings(verified)
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
-		{Filter: when(isDenied), StatusCode: wrapperspb.UInt32(200), BodyFormatOverride: withRoom("", denied, wire.AnswerDenied, deniedRule)},
-		{Filter: when("'" + FilterRBAC + "' in metadata.filter_metadata"), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled(verified))},
+		{Filter: allOf(statusIs(accesslogv3.ComparisonFilter_EQ, 403), when(isDenied)), StatusCode: wrapperspb.UInt32(200), BodyFormatOverride: withRoom("", denied, wire.AnswerDenied, deniedRule)},
+		{Filter: hasSaid(FilterRBAC, keys), BodyFormatOverride: withRoom("%LOCAL_REPLY_BODY%", nil, wire.AnswerRules, ruled(keys))},
 	}}
 }
 
-// ruled is an expression for the rules of both levels, enforced and observed, and, where clients are verified, of
-// AuthorizationPolicies, as wire.ParseRuled reads them.
-func ruled(verified bool) string {
-	m := "metadata.filter_metadata['" + FilterRBAC + "']"
-	var parts []string
+// rulings are where filters leave the rules of both levels, enforced and observed, and, where clients are verified, of AuthorizationPolicies.
+func rulings(verified bool) []string {
 	keys := []string{wire.StatRoot + wire.EnforcedRule, wire.StatOwn + wire.EnforcedRule, wire.StatRoot + wire.ShadowRule, wire.StatOwn + wire.ShadowRule}
 	if verified {
 		keys = append(keys, wire.StatAuthz+wire.EnforcedRule, wire.StatAuthz+wire.ShadowRule)
 	}
+	return keys
+}
+
+// ruled is an expression for these rules, as wire.ParseRuled reads them.
+func ruled(keys []string) string {
+	m := "metadata.filter_metadata['" + FilterRBAC + "']"
+	var parts []string
 	for _, key := range keys {
 		parts = append(parts, "('"+key+"' in "+m+" ? "+m+"['"+key+"'] : '')")
 	}

@@ -140,3 +140,19 @@ func TestDenialsAreFew(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersAreHeldAgainstNoExpressionFirst: every answer to a question is held against what denied ones are, so something cheap says first of which an
+// expression is asked.
+func TestAnswersAreHeldAgainstNoExpressionFirst(t *testing.T) {
+	for _, verified := range []bool{false, true} {
+		for i, m := range deniedAnswers(verified).Mappers {
+			first := m.Filter
+			for first.GetAndFilter() != nil || first.GetOrFilter() != nil {
+				first = append(first.GetAndFilter().GetFilters(), first.GetOrFilter().GetFilters()...)[0]
+			}
+			if first.GetExtensionFilter() != nil {
+				t.Errorf("mapper %d of answers, clients verified: %v, asks an expression of each answer", i, verified)
+			}
+		}
+	}
+}

@@ -65,6 +65,17 @@ func saidBy(filter, key, value string) *accesslogv3.AccessLogFilter {
 	}}}
 }
 
+// hasSaid is true where a filter's metadata have something under any of these keys.
+func hasSaid(filter string, keys []string) *accesslogv3.AccessLogFilter {
+	var each []*accesslogv3.AccessLogFilter
+	for _, key := range keys {
+		f := saidBy(filter, key, "")
+		f.GetMetadataFilter().Matcher.Value.GetStringMatch().MatchPattern = &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: ".+"}}
+		each = append(each, f)
+	}
+	return anyOf(each...)
+}
+
 // gotNowhere is true of connections that did not get to whoever would log them.
 func gotNowhere() *accesslogv3.AccessLogFilter {
 	return flagged("UF", "UH", "UO", "NC")

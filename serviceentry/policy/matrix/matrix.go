@@ -29,6 +29,7 @@ func WhoCan(s *registry.Snapshot, subjects []Subject, host string, port uint32, 
 // WhatCan says which of the hosts outside the mesh that are registered, and visible to a workload, it can reach, in at most limit cells.
 func WhatCan(s *registry.Snapshot, w policy.Workload, at time.Time, limit int) Matrix {
 	m := Matrix{Cells: []Cell{}}
+	s = s.Quick() // each host is asked about, several times
 	subject := Subject{Namespace: w.Namespace, Account: w.Account, Labels: w.Labels, Workloads: []string{w.Name}}
 	sidecar := resolve.Workload(s, w.Namespace, w.Labels)
 	for host := range s.Hosts() {
