@@ -72,6 +72,9 @@ func TestStatementsAreBounded(t *testing.T) {
 		if !strings.Contains(err.Error(), "more memory") && !strings.Contains(err.Error(), "more than 3 MiB") && !strings.Contains(err.Error(), "Out of Memory") {
 			t.Errorf("%.80s: %.300v", statement, err)
 		}
+		if strings.Contains(err.Error(), "SET ") {
+			t.Errorf("%.80s: advice that nobody can follow: %v", statement, err)
+		}
 	}
 	if took := highest(t) - before; took > 600<<10 {
 		t.Errorf("they took %d KiB", took)

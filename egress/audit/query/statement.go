@@ -40,9 +40,19 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 	if err != nil {
 		return fmt.Errorf("audit sql: %w", err)
 	}
-	refused := duck.Bounded(limit+beyondLimit, func() { err = answer(ctx, conn, statement, sink) })
+	refused := duck.Bounded(limit+beyondLimit, func() { err = withoutAdvice(answer(ctx, conn, statement, sink)) })
 	if wrong := (StatementError{}); refused && ctx.Err() == nil && errors.As(err, &wrong) {
 		return StatementError{fmt.Errorf("it needs more memory than there is for statements, %d MB in all: ask for less at a time (%w)", (limit+beyondLimit)/1e6, wrong.Err)}
+	}
+	return err
+}
+
+// withoutAdvice leaves out which settings DuckDB would change: nobody can who asks here.
+func withoutAdvice(err error) error {
+	if wrong := (StatementError{}); errors.As(err, &wrong) {
+		if text, _, advised := strings.Cut(wrong.Err.Error(), "\n\nPossible solutions:"); advised {
+			return StatementError{errors.New(text)}
+		}
 	}
 	return err
 }
