@@ -38,7 +38,7 @@ func TestNoWordWithALake(t *testing.T) {
 	f := &reviewFlags{decisions: t.TempDir()}
 	f.log.lake.where = t.TempDir()
 	var bad program.UsageError
-	if err := f.decide(reviewRejectCommand(), "b9dd30d8802c", "rejected", time.Time{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "--lake") {
+	if _, err := f.decide(reviewRejectCommand(), "b9dd30d8802c", "rejected", time.Time{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "--lake") {
 		t.Error(err)
 	}
 	if err := f.log.tell(t.Context(), record.Record{Action: "approved"}); err == nil {

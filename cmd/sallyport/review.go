@@ -92,6 +92,7 @@ Without --apply, pipe them to kubectl apply -f -.
 An id whose evidence is gone, or that was decided already, is refused: exit code 1.`,
 		Example: `  sallyport review approve b9dd30d8802c --up ./egress --write ./egress/partner.yaml --reason 'asked for in OPS-7'
   sallyport review approve b9dd30d8802c --kubeconfig ~/.kube/config --decisions ./decisions --apply
+  sallyport review approve b9dd30d8802c --up ./egress -o json | jq -r .yaml
   sallyport review approve b9dd30d8802c --kubeconfig ~/.kube/config --decisions ./decisions | kubectl apply -f -`,
 		Args: oneArgument("ID", "b9dd30d8802c"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.approve(cmd, args[0]) },
@@ -101,6 +102,7 @@ An id whose evidence is gone, or that was decided already, is refused: exit code
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --apply: without a question, as where there is no terminal")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --apply: try it without effect and show the objects; nothing is approved")
 	cmd.Flags().StringVar(&f.write, "write", "", "file that the objects are written to, such as one in the configuration's directory")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "yaml", "yaml (the objects) or json (the decision, with the objects as yaml)")
 	return cmd
 }
 
@@ -117,10 +119,11 @@ func reviewRejectCommand() *cobra.Command {
 			if f.reason == "" {
 				return program.Misuse(errors.New("--reason: say why, for those who come after"))
 			}
-			return f.decide(cmd, args[0], review.StateRejected, time.Time{}, nil)
+			return f.plainly(cmd, args[0], review.StateRejected, time.Time{})
 		},
 	}
 	f.addWord(cmd)
+	f.addOutput(cmd)
 	return cmd
 }
 
@@ -130,6 +133,7 @@ func reviewSnoozeCommand() *cobra.Command {
 		Use:   "snooze " + reviewSource + " {--for DURATION | --until TIME} ID",
 		Short: "Put it off: it waits again later",
 		Example: `  sallyport review snooze b9dd30d8802c --up ./egress --for 7d
+  sallyport review snooze b9dd30d8802c --up ./egress --for 12h -o json | jq -r .until
   sallyport review snooze b9dd30d8802c --up ./egress --until 2030-01-31T00:00:00Z --reason 'after the audit'`,
 		Args: oneArgument("ID", "b9dd30d8802c"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -140,10 +144,11 @@ func reviewSnoozeCommand() *cobra.Command {
 			if err != nil {
 				return program.Misuse(fmt.Errorf("--for and --until: %w", err))
 			}
-			return f.decide(cmd, args[0], review.StateSnoozed, until, nil)
+			return f.plainly(cmd, args[0], review.StateSnoozed, until)
 		},
 	}
 	f.addWord(cmd)
+	f.addOutput(cmd)
 	cmd.Flags().StringVar(&f.forTime, "for", "", "for how long: 12h, 7d")
 	cmd.Flags().StringVar(&f.until, "until", "", "until when, like 2030-01-31T00:00:00Z")
 	return cmd
@@ -154,6 +159,32 @@ func (f *reviewFlags) addWord(cmd *cobra.Command) {
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, at most 256 bytes")
 	cmd.Flags().BoolVar(&f.again, "again", false, "decide anew about what was decided already")
+}
+
+// addOutput declares how a decision that comes with no objects is told.
+func (f *reviewFlags) addOutput(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text (a line on standard error) or json (the decision)")
+}
+
+// decided is what -o json tells of a decision.
+type decided struct {
+	review.Decision
+	YAML    string `json:"yaml,omitempty"` // the objects of what is approved
+	File    string `json:"file,omitempty"` // that they were written to
+	Applied bool   `json:"applied,omitempty"`
+	DryRun  bool   `json:"dryRun,omitempty"` // nothing of it was kept
+}
+
+// plainly decides what comes with no objects.
+func (f *reviewFlags) plainly(cmd *cobra.Command, id, action string, until time.Time) error {
+	if f.output != "text" && f.output != "json" {
+		return program.Misuse(fmt.Errorf("-o %q: must be text or json", f.output))
+	}
+	word, err := f.decide(cmd, id, action, until, nil)
+	if err == nil && f.output == "json" {
+		err = printJSON(cmd.OutOrStdout(), decided{Decision: word})
+	}
+	return err
 }
 
 // files is where decisions are.
@@ -255,11 +286,14 @@ func printItems(out io.Writer, items []review.Item) error {
 // approve makes the objects before the decision is recorded, since who has no objects has approved nothing, and hands them out after it. What is to be
 // applied is tried before, and recorded as such.
 func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
+	if f.output != "yaml" && f.output != "json" {
+		return program.Misuse(fmt.Errorf("-o %q: must be yaml or json", f.output))
+	}
 	if err := f.mayApply(); err != nil {
 		return err
 	}
 	var text []byte
-	err := f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item) (act func() error, err error) {
+	word, err := f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item, word review.Decision) (act func() error, err error) {
 		var changes []suggest.Change
 		if changes, text, err = review.Approval(l.inForce, l.log, i, l.now); err != nil {
 			return nil, err
@@ -267,29 +301,34 @@ func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
 		if f.apply {
 			ready, err := f.prepare(cmd.Context(), l, changes)
 			if err == nil {
-				err = f.agreed(cmd, text)
+				err = f.agreed(cmd, word, text)
 			}
 			return func() error { return f.applied(cmd, i, ready) }, err
 		}
-		if f.write != "" {
-			if _, err := os.Lstat(f.write); err == nil {
-				return nil, errThere(f.write)
-			}
+		if f.write == "" {
+			return func() error { return f.handOut(cmd, decided{Decision: word}, text) }, nil
 		}
-		return func() error {
-			if f.write != "" {
-				return writeNew(f.write, text)
-			}
-			_, err := cmd.OutOrStdout().Write(text)
-			return err
-		}, nil
+		if _, err := os.Lstat(f.write); err == nil {
+			return nil, errThere(f.write)
+		}
+		return func() error { return writeNew(f.write, text) }, nil
 	})
 	switch {
 	case errors.Is(err, errOnlyShown):
 		return nil
-	case err == nil && f.apply && f.yes: // what is there is there, whether or not it can be printed
-		_, err = cmd.OutOrStdout().Write(text)
+	case err == nil && (f.apply && f.yes || f.write != "" && f.output == "json"): // what is there is there, whether or not it can be printed
+		err = f.handOut(cmd, decided{Decision: word, File: f.write, Applied: f.apply}, text)
 	}
+	return err
+}
+
+// handOut prints what was approved.
+func (f *reviewFlags) handOut(cmd *cobra.Command, d decided, text []byte) error {
+	if f.output == "json" {
+		d.YAML = string(text)
+		return printJSON(cmd.OutOrStdout(), d)
+	}
+	_, err := cmd.OutOrStdout().Write(text)
 	return err
 }
 
@@ -317,23 +356,24 @@ var errLakeTakesNone = program.Misuse(errors.New("--lake: a word is recorded bef
 
 // decide keeps a decision about an id, once it is recorded, and what it is about is done. prepare, if any, finds out before whether that can be
 // done, and how; others decide meanwhile. A stale id is refused.
-func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time, prepare func(looked, *review.Item) (act func() error, err error)) error {
+func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.Time,
+	prepare func(looked, *review.Item, review.Decision) (act func() error, err error)) (word review.Decision, err error) {
 	if f.log.lake.where != "" {
-		return errLakeTakesNone
+		return word, errLakeTakesNone
 	}
 	if !review.IsID(id) {
-		return program.Misuse(fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id))
+		return word, program.Misuse(fmt.Errorf("ID %q: ids are 12 hexadecimal digits, as sallyport review list prints them", id))
 	}
 	if err := review.CheckReason(f.reason); err != nil {
-		return program.Misuse(fmt.Errorf("--reason: %w", err))
+		return word, program.Misuse(fmt.Errorf("--reason: %w", err))
 	}
 	l, err := f.look(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
-		return err
+		return word, err
 	}
 	who, err := caller()
 	if err != nil {
-		return err
+		return word, err
 	}
 	stale, done := false, false
 	find := func(before []review.Decision) (*review.Item, error) {
@@ -345,14 +385,14 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 	if prepare != nil {
 		before, err := l.files.Read()
 		if err != nil {
-			return err
+			return word, err
 		}
 		item, err := find(before)
 		if err != nil {
-			return refusedAsStale(cmd, err)
+			return word, refusedAsStale(cmd, err)
 		}
-		if act, err = prepare(l, item); err != nil {
-			return err
+		if act, err = prepare(l, item, item.Word(action, who, f.reason, l.now, until)); err != nil {
+			return word, err
 		}
 	}
 	err = l.files.Decide(cmd.Context(), func(before []review.Decision) (d review.Decision, err error) {
@@ -367,18 +407,19 @@ func (f *reviewFlags) decide(cmd *cobra.Command, id, action string, until time.T
 			return d, fmt.Errorf("it is in the log that %s is %s, and that was not kept, since it failed: %w", id, action, err)
 		}
 		done = true
-		return item.Word(action, who, f.reason, l.now, until), nil
+		word = item.Word(action, who, f.reason, l.now, until)
+		return word, nil
 	})
 	switch {
 	case stale:
-		return refusedAsStale(cmd, err)
+		return word, refusedAsStale(cmd, err)
 	case done && err != nil:
-		return fmt.Errorf("it is in the log that %s is %s, and it is done, objects that were to be applied or written are; that it is decided could not be kept: %w", id, action, err)
+		return word, fmt.Errorf("it is in the log that %s is %s, and it is done, objects that were to be applied or written are; that it is decided could not be kept: %w", id, action, err)
 	case err != nil:
-		return err
+		return word, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %s is %s, by %s\n", id, action, who)
-	return nil
+	return word, nil
 }
 
 func refusedAsStale(cmd *cobra.Command, err error) error {

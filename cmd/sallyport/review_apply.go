@@ -26,6 +26,8 @@ import (
 // mayApply says whether there is something to apply to.
 func (f *reviewFlags) mayApply() error {
 	switch {
+	case f.apply && f.output == "json" && !f.yes && !f.dryRun:
+		return program.Misuse(errors.New("-o json: with --apply give --yes, or --dry-run: a question has no place in it"))
 	case !f.apply && (f.yes || f.dryRun):
 		return program.Misuse(errors.New("--yes and --dry-run: they are about --apply"))
 	case !f.apply:
@@ -74,7 +76,7 @@ func (f *reviewFlags) prepare(ctx context.Context, l looked, changes []suggest.C
 var errOnlyShown = errors.New("it is only shown")
 
 // agreed shows what is to be applied, and says whether it is to be.
-func (f *reviewFlags) agreed(cmd *cobra.Command, text []byte) error {
+func (f *reviewFlags) agreed(cmd *cobra.Command, word review.Decision, text []byte) error {
 	if f.yes {
 		return nil
 	}
@@ -82,7 +84,7 @@ func (f *reviewFlags) agreed(cmd *cobra.Command, text []byte) error {
 	if is = is && term.IsTerminal(int(terminal.Fd())); !is && !f.dryRun {
 		return program.Misuse(errors.New("--apply: there is no terminal to ask on: give --yes, or --dry-run to see the objects"))
 	}
-	if _, err := cmd.OutOrStdout().Write(text); err != nil {
+	if err := f.handOut(cmd, decided{Decision: word, DryRun: f.dryRun}, text); err != nil {
 		return err
 	}
 	if f.dryRun {

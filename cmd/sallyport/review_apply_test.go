@@ -19,6 +19,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube"
+	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/suggest"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
@@ -110,10 +111,10 @@ func TestAskedBeforeItIsApplied(t *testing.T) {
 		cmd.SetIn(strings.NewReader("y\n")) // which is no terminal
 		cmd.SetOut(&out)
 		cmd.SetErr(io.Discard)
-		if err := tt.flags.agreed(cmd, []byte("kind: X\n")); !errors.Is(err, tt.want) || (out.Len() > 0) != tt.shown {
+		if err := tt.flags.agreed(cmd, review.Decision{}, []byte("kind: X\n")); !errors.Is(err, tt.want) || (out.Len() > 0) != tt.shown {
 			t.Errorf("%+v: %v, %q", tt.flags, err, out.String())
 		}
-		if err := (&reviewFlags{apply: true}).agreed(cmd, nil); !errors.As(err, new(program.UsageError)) {
+		if err := (&reviewFlags{apply: true}).agreed(cmd, review.Decision{}, nil); !errors.As(err, new(program.UsageError)) {
 			t.Errorf("without a terminal: %v", err)
 		}
 	}

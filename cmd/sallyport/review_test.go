@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/review"
@@ -52,15 +53,23 @@ func TestReview(t *testing.T) {
 		return nil
 	})
 	file := filepath.Join(dir, "good.yaml")
-	if out, code := call("approve", ids["good.test"], "--write", file, "--reason", "asked for"); code != 0 {
-		t.Fatal(code, out)
+	said := func(args ...string) (d decided) {
+		out, code := call(append(args, "-o", "json")...)
+		_, object, _ := strings.Cut(out, "{") // behind what stands on standard error
+		if err := json.NewDecoder(strings.NewReader("{" + object)).Decode(&d); code != 0 || err != nil || d.By == "" || d.At.IsZero() {
+			t.Errorf("%v: exit code %d, %v: %s", args, code, err, out)
+		}
+		return d
+	}
+	if d := said("approve", ids["good.test"], "--write", file, "--reason", "asked for"); d.Host != "good.test" || d.File != file || d.Action != review.StateApproved || d.Reason != "asked for" || !strings.Contains(d.YAML, "good.test") {
+		t.Fatalf("%+v", d)
 	}
 	upEventually(t, "what was approved", asks(proxy, "GET", fmt.Sprintf("http://good.test:%d/", server), 200))
-	if out, code := call("reject", ids["bad.test"], "--reason", "a typo"); code != 0 {
-		t.Error(code, out)
+	if d := said("reject", ids["bad.test"], "--reason", "a typo"); d.ID != ids["bad.test"] || d.Action != review.StateRejected {
+		t.Errorf("%+v", d)
 	}
-	if out, code := call("snooze", ids["later.test"], "--for", "7d"); code != 0 {
-		t.Error(code, out)
+	if d := said("snooze", ids["later.test"], "--for", "7d"); d.Until.Sub(d.At).Round(time.Hour) != 7*24*time.Hour {
+		t.Errorf("%+v", d)
 	}
 	if items, err := list(); err != nil || len(items) != 0 {
 		t.Error(items, err)
@@ -102,6 +111,8 @@ func TestReview(t *testing.T) {
 		{[]string{"snooze", ids["later.test"]}, exitUsage, "give one of them"},
 		{[]string{"snooze", ids["later.test"], "--for", "-1h"}, exitUsage, "must be in the future"},
 		{[]string{"list", "-o", "yaml"}, exitUsage, "table or json"},
+		{[]string{"approve", ids["later.test"], "-o", "table"}, exitUsage, "yaml or json"},
+		{[]string{"snooze", ids["later.test"], "--for", "1h", "-o", "yaml"}, exitUsage, "text or json"},
 	} {
 		if out, code := call(tt.args...); code != tt.code || !strings.Contains(out, tt.want) {
 			t.Errorf("%v: exit code %d, want %d and %q: %s", tt.args, code, tt.code, tt.want, out)

@@ -91,7 +91,7 @@ func nextTerm(text string) (t Term, word, rest string, err error) {
 		t.Not, rest = true, rest[1:]
 	}
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' })
-	if end > 0 && rest[end] == ':' {
+	if end > 0 && rest[end] == ':' && !isAddress(firstWord(rest)) {
 		t.Key, rest = strings.ToLower(rest[:end]), rest[end+1:]
 	}
 	for _, o := range operators {
@@ -115,6 +115,9 @@ func nextTerm(text string) (t Term, word, rest string, err error) {
 		}
 	}
 	if t.Key == "" { // a word alone is a part of a host
+		if err := mayBeOfHost(text[:len(text)-len(rest)]); err != nil {
+			return t, "", "", err
+		}
 		t.Key = "host"
 		for i, v := range t.Values {
 			t.Values[i] = around(v)
@@ -132,6 +135,9 @@ func nextValue(text string) (value, rest string, quoted bool, err error) {
 		}
 		if at := strings.IndexByte(text[:end], '"'); at >= 0 {
 			return "", "", false, fmt.Errorf("filter %q: write the whole value in quotes, as in reason:\"not registered\"", text[:end])
+		}
+		if strings.IndexAny(text[:end], otherQuotes) == 0 {
+			return "", "", false, fmt.Errorf("filter %q: quotes are \", as in reason:\"not registered\"", text[:end])
 		}
 		return unquoted(text[:end]), text[end:], false, nil
 	}
@@ -187,7 +193,7 @@ func (t Term) String() string {
 }
 
 func quoteValue(v string) string {
-	if v != "" && !strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`",\<>`, r) }) {
+	if v != "" && strings.IndexAny(v, otherQuotes) != 0 && !strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`",\<>`, r) }) {
 		return v
 	}
 	return `"` + strings.ReplaceAll(unquoted(v), `"`, `\"`) + `"`

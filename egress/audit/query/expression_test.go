@@ -25,6 +25,10 @@ func TestParseExpression(t *testing.T) {
 		"a.test:443":                     "host:*a.test:443*",
 		"decided_by_name:x":              "decided_by_name:x",
 		"from:shop":                      "from:shop",
+		"2001:db8::1 -::1":               "host:*2001:db8::1* -host:*::1*",
+		`"a b&c"`:                        `host:"*a b&c*"`,
+		`url:"'x'"`:                      `url:"'x'"`,
+		"bücher.test,xn--*":              "host:*bücher.test*,*xn--*",
 		`url:"<script>"`:                 `url:"<script>"`,
 	} {
 		e, err := ParseExpression(text)
@@ -34,6 +38,16 @@ func TestParseExpression(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"hosts:a":                 `did you mean "host"`,
+		"host=a":                  `no host has "="`,
+		"!host:a":                 `no host has "!"`,
+		"(host:a)":                `no host has "("`,
+		"a || b":                  `no host has "|"`,
+		"host:a OR host:b":        "alternatives are",
+		"host:a AND port:443":     "all terms have to hold",
+		"NOT host:a":              "-host:a",
+		"host:'a b'":              `quotes are "`,
+		"“host:a”":                `quotes are "`,
+		"https://a.test/x":        "host:a.test url:/x",
 		"colour:red":              "keys are host, workload",
 		"verdict:maybe":           `filter "verdict:maybe": it is allowed or denied`,
 		"host:":                   "a value is missing",

@@ -44,11 +44,13 @@ func (s *Service) answerInputs(stream grpc.ServerStream) error {
 	if err := filter.forInputs(); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	sender := inputSender{stream: stream}
-	if err := Inputs(stream.Context(), s.store.DB(), filter, sender.add); err != nil {
-		return err
-	}
-	return sender.flush()
+	return s.others.answer(stream, func(stream grpc.ServerStream) error {
+		sender := inputSender{stream: stream}
+		if err := Inputs(stream.Context(), s.store.DB(), filter, sender.add); err != nil {
+			return err
+		}
+		return sender.flush()
+	})
 }
 
 // inputSender writes inputs to a stream, some in each answer.

@@ -82,6 +82,8 @@ var byName = func() map[string]Key {
 func (t Term) check() error {
 	k, known := byName[t.Key]
 	switch {
+	case !known && len(t.Values) > 0 && strings.HasPrefix(t.Values[0], "//"):
+		return errors.New("a URL is no filter: write its host and its path, such as host:a.test url:/x")
 	case !known:
 		return fmt.Errorf("there is no key %q%s; keys are %s, and the columns of the log", t.Key, meant(t.Key), keyNames())
 	case len(t.Values) == 0:

@@ -29,10 +29,21 @@ const answerBytes = 256 << 10
 const mostRow = 3 << 20
 
 // Service offers a store to remote sources.
-type Service struct{ store *store.Store }
+type Service struct {
+	store              *store.Store
+	statements, others turns
+}
+
+// How many questions are answered at a time: together fewer than a store has connections for.
+const (
+	mostStatements = 3
+	mostOthers     = 3
+)
 
 // NewService makes the service of a store.
-func NewService(s *store.Store) *Service { return &Service{s} }
+func NewService(s *store.Store) *Service {
+	return &Service{s, newTurns(mostStatements), newTurns(mostOthers)}
+}
 
 // Register offers the service on a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { r.RegisterService(&serviceDesc, s) }
@@ -87,7 +98,7 @@ func (s *Service) answerSelect(stream grpc.ServerStream) error {
 	if err := receive(stream, &filter); err != nil {
 		return err
 	}
-	return s.sendSelected(stream, filter, nil)
+	return s.others.answer(stream, func(stream grpc.ServerStream) error { return s.sendSelected(stream, filter, nil) })
 }
 
 // sendSelected sends what the filter finds; note, if any, sees each record.
@@ -115,6 +126,11 @@ func (s *Service) answerSQL(stream grpc.ServerStream) error {
 	if err := receive(stream, &statement); err != nil {
 		return err
 	}
+	return s.statements.answer(stream, func(stream grpc.ServerStream) error { return s.sendRows(stream, statement) })
+}
+
+// sendRows sends the answer of a statement.
+func (s *Service) sendRows(stream grpc.ServerStream, statement string) error {
 	sink := &rowSender{stream: stream}
 	err := SQL(stream.Context(), s.store.DB(), statement, sink)
 	var wrong StatementError
@@ -180,7 +196,9 @@ func (s *Service) answerTail(stream grpc.ServerStream) error {
 	}
 	past := map[identity]bool{}
 	if filter.Limit > 0 {
-		err := s.sendSelected(stream, filter, func(r record.Record) { past[identity{r.Proxy, r.Epoch, r.Seq}] = true })
+		err := s.others.answer(stream, func(stream grpc.ServerStream) error {
+			return s.sendSelected(stream, filter, func(r record.Record) { past[identity{r.Proxy, r.Epoch, r.Seq}] = true })
+		})
 		if err != nil {
 			return err
 		}

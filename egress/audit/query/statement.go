@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
+
+	"github.com/sallyport/sallyport/egress/audit/duck"
 )
 
 // StatementError says that a statement given to SQL is wrong or not allowed.
@@ -24,14 +26,44 @@ type RowSink interface {
 	Row(cells []any) error
 }
 
-// SQL runs one SELECT on the table records, in a transaction that cannot write.
+// beyondLimit is what statements may take of memory, in all, beside what DuckDB's own limit counts and may have: what functions make of a row.
+const beyondLimit = 128 << 20
+
+// SQL runs one SELECT on the table records, in a transaction that cannot write. What all statements of a process take of memory is bounded.
 func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("audit sql: %w", err)
 	}
 	defer conn.Close()
-	if err := onlySelect(conn, statement); err != nil {
+	limit, err := duck.MemoryLimit(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("audit sql: %w", err)
+	}
+	refused := duck.Bounded(limit+beyondLimit, func() { err = withoutAdvice(answer(ctx, conn, statement, sink)) })
+	if wrong := (StatementError{}); refused && ctx.Err() == nil && errors.As(err, &wrong) {
+		return StatementError{fmt.Errorf("it needs more memory than there is for statements, %d MB in all: ask for less at a time (%w)", (limit+beyondLimit)/1e6, wrong.Err)}
+	}
+	return err
+}
+
+// withoutAdvice leaves out which settings DuckDB would change: nobody can who asks here.
+func withoutAdvice(err error) error {
+	if wrong := (StatementError{}); errors.As(err, &wrong) {
+		if text, _, advised := strings.Cut(wrong.Err.Error(), "\n\nPossible solutions:"); advised {
+			return StatementError{errors.New(text)}
+		}
+	}
+	return err
+}
+
+// answer runs a statement on a connection.
+func answer(ctx context.Context, conn *sql.Conn, statement string, sink RowSink) (err error) {
+	columns, err := onlySelect(conn, statement)
+	if err != nil {
+		return err
+	}
+	if statement, err = measured(ctx, conn, statement, columns); err != nil {
 		return err
 	}
 	restore, err := narrow(ctx, conn, statement)
@@ -50,15 +82,21 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 	}()
 	rows, err := conn.QueryContext(ctx, statement)
 	if err != nil {
-		return StatementError{err}
+		return tooLarge(StatementError{err})
 	}
 	defer rows.Close()
 	return passRows(rows, sink)
 }
 
-// onlySelect prepares the statement without running it: DuckDB itself says what it is.
-func onlySelect(conn *sql.Conn, statement string) error {
-	return conn.Raw(func(raw any) error {
+// answered is a column of an answer.
+type answered struct {
+	name string
+	kind duckdb.Type
+}
+
+// onlySelect prepares the statement without running it: DuckDB itself says what it is, and which columns its answer has.
+func onlySelect(conn *sql.Conn, statement string) (columns []answered, err error) {
+	err = conn.Raw(func(raw any) error {
 		// Prepare, unlike PrepareContext, does not run the first ones of several statements.
 		prepared, err := raw.(driver.Conn).Prepare(statement)
 		switch {
@@ -68,15 +106,28 @@ func onlySelect(conn *sql.Conn, statement string) error {
 			return StatementError{err}
 		}
 		defer prepared.Close()
-		kind, err := prepared.(*duckdb.Stmt).StatementType()
+		stmt := prepared.(*duckdb.Stmt)
+		kind, err := stmt.StatementType()
 		if err != nil {
 			return StatementError{err}
 		}
 		if kind != duckdb.STATEMENT_TYPE_SELECT {
 			return StatementError{errors.New("only SELECT is allowed")}
 		}
+		n, err := stmt.ColumnCount()
+		columns = make([]answered, n)
+		for i := range columns {
+			var e1, e2 error
+			columns[i].name, e1 = stmt.ColumnName(i)
+			columns[i].kind, e2 = stmt.ColumnType(i)
+			err = errors.Join(err, e1, e2)
+		}
+		if err != nil {
+			return StatementError{err}
+		}
 		return nil
 	})
+	return columns, err
 }
 
 func passRows(rows *sql.Rows, sink RowSink) error {
