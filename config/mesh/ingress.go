@@ -16,6 +16,8 @@ type Ingress struct {
 	TrustedProxies uint32
 	// ProxyProtocol says that connections begin with a header of the PROXY protocol, by which their client is known.
 	ProxyProtocol bool
+	// HTTP3 says that servers which end TLS speak HTTP/3, too, where a Service of the gateway's pods has their port for UDP; Istio's PILOT_ENABLE_QUIC_LISTENERS.
+	HTTP3 bool
 	// ClientCertificates is what becomes of X-Forwarded-Client-Cert.
 	ClientCertificates ClientCertificates
 }
@@ -50,6 +52,7 @@ func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Probl
 
 // ingress reads sallyport.ingress.
 func (b *block) ingress(i *Ingress, v any) {
-	fields := b.fields("sallyport.ingress", v, "ownNamespace")
+	fields := b.fields("sallyport.ingress", v, "ownNamespace", "http3")
 	i.OwnNamespace = b.yes("sallyport.ingress.ownNamespace", fields["ownNamespace"])
+	i.HTTP3 = b.yes("sallyport.ingress.http3", fields["http3"])
 }
