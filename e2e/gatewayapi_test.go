@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/outside"
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -153,6 +154,7 @@ func TestGatewayAPI(t *testing.T) {
 		{"TLS passes", in.passesTLSAnyhow},
 		{"bytes", in.bytesAnyhow},
 		{"a grant", in.granted},
+		{"a backend's TLS", in.backendTLS},
 		{"sessions", in.sessionsKept},
 		{"authorizers", in.askedByRoute},
 		{"explain", in.explainGatewayAPI},
@@ -230,6 +232,53 @@ func (in *ingressScene) bytesAnyhow(t *testing.T) {
 	line, readErr := r.ReadString('\n')
 	if err = errors.Join(err, readErr); err != nil || line != "back\n" {
 		t.Errorf("%q (%v)", line, err)
+	}
+}
+
+// backendTLS: a BackendTLSPolicy has the gateway speak TLS to a Service, by the name and with the roots that it says, live; where those do not vouch for who answers, nothing is sent.
+func (in *ingressScene) backendTLS(t *testing.T) {
+	roots := func(name string, ca *outside.CA) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: shop}\ndata:\n  ca.crt: |\n    " + strings.ReplaceAll(strings.TrimSpace(string(ca.PEM())), "\n", "\n    ") + "\n"
+	}
+	policy := func(name, roots string) string {
+		return `apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  targetRefs: [{group: "", kind: Service, name: web, sectionName: https}]
+  validation: {hostname: ` + name + `, caCertificateRefs: [{group: "", kind: ConfigMap, name: ` + roots + `}]}
+`
+	}
+	in.write(t, "backend", `apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: backend, namespace: shop}
+spec:
+  parentRefs: [{name: public, namespace: istio-ingress}]
+  hostnames: [backend.test]
+  rules: [{backendRefs: [{name: web, port: 443}]}]
+`)
+	in.write(t, "backend-roots", roots("backend-roots", in.ca))
+	in.write(t, "other-roots", roots("other-roots", in.clients))
+	within := func(what string, status int, asked string) {
+		t.Helper()
+		err := world.Within(t.Context(), time.Minute, func() error {
+			return in.answered(t, "http://backend.test/x", status, "", asked)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	within("without a word of TLS", http.StatusInternalServerError, "")
+	in.write(t, "backend-policy", policy("passed.test", "backend-roots"))
+	within("by the backend's name", http.StatusOK, " backend.test /x ")
+	in.write(t, "backend-policy", policy("other.test", "backend-roots"))
+	within("by another name", http.StatusServiceUnavailable, "")
+	in.write(t, "backend-policy", policy("passed.test", "backend-roots"))
+	within("by its name again", http.StatusOK, " backend.test /x ")
+	in.write(t, "backend-policy", policy("passed.test", "other-roots"))
+	within("of others' roots", http.StatusServiceUnavailable, "")
+	if err := in.answered(t, "http://plain.test/", http.StatusOK, "", " plain.test / "); err != nil {
+		t.Errorf("another port of the Service: %v", err)
 	}
 }
 

@@ -161,6 +161,7 @@ func TestInbound(t *testing.T) {
 		test func(*testing.T)
 	}{
 		{"between pods", in.betweenPods},
+		{"a Telemetry", in.telemetry},
 		{"a pod calls itself", in.itself},
 		{"requests arrive whole", in.whole},
 		{"no egress for neighbours", in.noEgress},
@@ -373,6 +374,69 @@ func (in *inbound) log(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// telemetry: a Telemetry has what comes to a pod recorded, which the mesh's setting leaves out, until it says that it is not to be.
+func (in *inbound) telemetry(t *testing.T) {
+	round := 0
+	// found says whether one of the last requests to the peer is recorded there. Another one, which is always recorded, is sent behind them.
+	found := func(asks int) (is bool, err error) {
+		paths := map[string]bool{}
+		for range asks {
+			round++
+			path, after := fmt.Sprintf("/telemetry/%d", round), fmt.Sprintf("/after/%d", round)
+			paths[path] = true
+			if _, err := askPeer(t.Context(), in.scene.World.App, "http://"+peerHost+":8080"+path, peerService.String()); err != nil {
+				return false, err
+			}
+			if _, err := askPeer(t.Context(), in.scene.World.App, "http://external.com"+after, world.OutsideAddrs[0].String()); err != nil {
+				return false, err
+			}
+			err := world.Within(t.Context(), time.Minute, func() error {
+				records, err := in.scene.AuditRecords(t.Context(), "--since", "10m")
+				if err != nil {
+					return err
+				}
+				last := false
+				for _, r := range records {
+					last = last || r.URLPath == after
+					is = is || paths[r.URLPath] && r.Reporter == record.ReporterDestination
+				}
+				if !last {
+					return errors.New("the last request is not recorded yet")
+				}
+				return nil
+			})
+			if err != nil {
+				return false, err
+			}
+		}
+		return is, nil
+	}
+	for _, c := range []struct {
+		says string
+		want bool
+	}{
+		{"", false},
+		{"{accessLogging: [{providers: [{name: envoy}]}]}", true},
+		{"{selector: {matchLabels: {app: peer}}, accessLogging: [{disabled: true}]}", false},
+	} {
+		if c.says != "" {
+			if err := in.scene.Config.Write("telemetry.yaml", "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: peer, namespace: default}\nspec: "+c.says+"\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := world.Within(t.Context(), 2*time.Minute, func() error {
+			is, err := found(2)
+			if err == nil && is != c.want {
+				err = fmt.Errorf("recorded: %t, want %t", is, c.want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("%q: %v", c.says, err)
+		}
 	}
 }
 

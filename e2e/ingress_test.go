@@ -142,6 +142,12 @@ func (in *ingressScene) serve(t *testing.T, at *world.Host, addr netip.Addr, ver
 		return l
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/echo" {
+			if all, err := io.ReadAll(io.LimitReader(r.Body, 64<<20)); err == nil {
+				_, _ = w.Write(all)
+			}
+			return
+		}
 		_, _ = fmt.Fprintf(w, "%s %s %s %s %s\n", version, r.Host, r.URL.Path, r.Header.Get("X-Forwarded-For"), r.Header.Get("X-Forwarded-Proto"))
 		if r.URL.Path == "/slow" {
 			w.(http.Flusher).Flush()

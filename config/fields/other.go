@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"slices"
+
 	extensions "istio.io/api/extensions/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	proxyconfig "istio.io/api/networking/v1beta1"
@@ -15,8 +17,21 @@ var proxyConfig = Kind{
 
 var telemetryKind = Kind{
 	Name: "Telemetry", API: "telemetry.istio.io/v1", Message: &telemetry.Telemetry{},
-	Fields: []Field{{Fate: Warned, Why: "the object is read, but proxies are not programmed by it: everything that leaves the mesh is in the audit log, and metrics are Envoy's",
-		Fix: "remove it"}},
+	Fields: slices.Concat(
+		[]Field{
+			{Path: "selector.matchLabels", Fate: Applied, Why: "of workloads of its own namespace"},
+			{Path: "targetRefs.kind", Fate: Applied, When: is("Gateway"), Why: "of a waypoint; ingress and egress gateways record everything"},
+			{Path: "targetRefs.kind", Fate: Warned, Why: "records are made by pods' own proxies and by waypoints, not for single Services", Fix: "select the pods with spec.selector, or name the waypoint's Gateway"},
+			{Path: "accessLogging.match.mode", Fate: Warned, When: is("CLIENT"), Why: "what pods ask of each other is recorded where it arrives, and what leaves the mesh always", Fix: "write SERVER, or leave match out, in a Telemetry for those who are asked"},
+			{Path: "accessLogging.match.mode", Fate: Applied},
+			{Path: "accessLogging.disabled", Fate: Applied, Why: "as sallyport.audit.mesh: off; what leaves the mesh, or comes in by a gateway, is recorded all the same"},
+		},
+		idle("targetRefs.group", "targetRefs.name", "targetRefs.namespace", "targetRef.group", "targetRef.kind", "targetRef.name", "targetRef.namespace"),
+		warned("records go to the audit log, whichever provider is named", "leave providers out; docs/how-to/send-records.md says how records are sent on", "accessLogging.providers.name"),
+		warned("what an entry with an expression says of records is left to the wider setting", "leave the filter out for all records; sallyport.audit.mesh: denied records what policies deny", "accessLogging.filter.expression"),
+		warned("proxies make no traces", "remove it", "tracing"),
+		warned("metrics are Envoy's own", "remove it", "metrics"),
+	),
 }
 
 var envoyFilter = Kind{

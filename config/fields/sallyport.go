@@ -14,6 +14,7 @@ var Sallyport = []Field{
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request, with those that never said anything; 15m without it"},
+	{Path: "ingress.http3", Fate: Applied, Why: "where a Service of the gateway's pods has the port for UDP, by servers that ask no certificate of clients; not beside the PROXY protocol"},
 	{Path: "nodeAgents", Fate: Applied},
 	{Path: "exportedTables", Fate: Applied, Why: "at nodes: of how many namespaces what one other namespace exports to them by name counts there"},
 	{Path: "tcpPorts", Fate: Applied, Why: "where workloads' proxies wait for no client's first bytes, and read no names and no requests"},

@@ -20,6 +20,8 @@ type Ingress struct {
 	// IdleTimeout is how long a connection from outside stays that carries no request, also one that never said anything behind its
 	// handshake; 0 is the usual time.
 	IdleTimeout time.Duration
+	// HTTP3 says that servers which end TLS speak HTTP/3, too, where a Service of the gateway's pods has their port for UDP; Istio's PILOT_ENABLE_QUIC_LISTENERS.
+	HTTP3 bool
 	// ClientCertificates is what becomes of X-Forwarded-Client-Cert.
 	ClientCertificates ClientCertificates
 }
@@ -54,8 +56,9 @@ func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Probl
 
 // ingress reads sallyport.ingress.
 func (b *block) ingress(i *Ingress, v any) {
-	fields := b.fields("sallyport.ingress", v, "ownNamespace", "idleTimeout")
+	fields := b.fields("sallyport.ingress", v, "ownNamespace", "idleTimeout", "http3")
 	i.OwnNamespace = b.yes("sallyport.ingress.ownNamespace", fields["ownNamespace"])
+	i.HTTP3 = b.yes("sallyport.ingress.http3", fields["http3"])
 	if s := b.text("sallyport.ingress.idleTimeout", fields["idleTimeout"]); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < leastIdle || d > mostIdle {

@@ -245,6 +245,8 @@ type IngressServer struct {
 	Closed []string
 	// OnDemand says that its certificate is found on demand, by the name that a client says, and that it shares a filter chain.
 	OnDemand bool
+	// HTTP3 is the port by which clients come to it by HTTP/3, too; 0 where it does not speak it.
+	HTTP3 uint32
 
 	among *onDemand // the servers of its port with which it would
 }
@@ -348,6 +350,9 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 		o.chooseOnDemand()
 	}
 	o.closeTooMany()
+	if s.Mesh.Ingress.HTTP3 && !s.Mesh.Ingress.ProxyProtocol { // whose header datagrams have none of
+		o.chooseHTTP3(services)
+	}
 	for at, server := range o.Servers {
 		if server.Alone && server.Serves != NotServed {
 			note(o.alone, server.GatewayServer.Hosts[0].Host, o.Servers[at:at+1:at+1])

@@ -56,7 +56,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*SidecarScope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
-			policies: map[string]egresspolicy.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{},
+			policies: map[string]egresspolicy.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{}, telemetries: map[string][]*Telemetry{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
 			frontedPods: ordered.NewKeyed[netip.Addr, *FrontedPod](netip.Addr.Compare),
@@ -182,6 +182,8 @@ type batch struct {
 	populated map[string]bool // namespaces whose people may be others
 	// authenticated are the namespaces with other PeerAuthentications.
 	authenticated map[string]bool
+	// recorded are the namespaces with other Telemetries.
+	recorded map[string]bool
 
 	names      *ordered.Edit[[]asker]
 	leading    *ordered.Edit[[]*VirtualService]
@@ -226,7 +228,7 @@ func (r *Registry) begin() *batch {
 		peopled: map[config.Key]bool{}, repopulated: map[string]bool{},
 		dirty: map[config.Key]bool{}, touched: map[string]bool{}, beside: map[string]bool{}, led: map[string]bool{}, rewritten: map[netip.Addr]map[string]bool{}, arrived: map[config.Key]*meshEntry{},
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
-		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{},
+		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{}, recorded: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
 		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
@@ -272,6 +274,8 @@ func (b *batch) apply(c config.Change) {
 		b.setKeys(c)
 	case config.KindPeerAuthentication:
 		b.setPeerAuth(c)
+	case config.KindTelemetry:
+		b.setTelemetry(c)
 	case config.KindGatewayClass, config.KindKubeGateway, config.KindListenerSet, config.KindHTTPRoute, config.KindGRPCRoute, config.KindTLSRoute,
 		config.KindTCPRoute, config.KindUDPRoute, config.KindReferenceGrant, config.KindBackendTLSPolicy:
 		b.setGatewayAPI(c)
@@ -315,6 +319,7 @@ func (b *batch) apply(c config.Change) {
 
 func (b *batch) commit() (*Snapshot, Changed) {
 	b.settlePeerAuths()
+	b.settleTelemetries()
 	b.settleAsked()
 	b.settleTopology()
 	b.settleWaypoints()

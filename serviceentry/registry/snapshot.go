@@ -58,18 +58,19 @@ type Snapshot struct {
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
 	// verifying are the RequestAuthentications, by namespace.
-	verifying  map[string]tokens.Set
-	namespaces map[string]map[string]string          // their labels
-	peerAuths  map[string][]*PeerAuth                // PeerAuthentications, by namespace, the oldest first
-	people     map[string][]LabeledWorkload          // of namespaces where policies select by labels
-	written    ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
-	arriving   arriving                              // ServiceEntries of the mesh, by the pods that they lead to
-	beyond     map[string]map[config.Key]bool        // by namespace, ServiceEntries that are left out of it
-	names      ordered.Map[[]asker]                  // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
-	leading    ordered.Map[[]*VirtualService]        // by the hosts that they lead to
-	opened     *openedServers
-	refusals   *refusals
-	listeners  *keptListeners // nil until the batch is done
+	verifying   map[string]tokens.Set
+	namespaces  map[string]map[string]string          // their labels
+	peerAuths   map[string][]*PeerAuth                // PeerAuthentications, by namespace, the oldest first
+	telemetries map[string][]*Telemetry               // Telemetries, by namespace, the oldest first
+	people      map[string][]LabeledWorkload          // of namespaces where policies select by labels
+	written     ordered.Keyed[netip.Addr, []*Service] // by the single addresses that were written for them; each list sorted by Service.compare
+	arriving    arriving                              // ServiceEntries of the mesh, by the pods that they lead to
+	beyond      map[string]map[config.Key]bool        // by namespace, ServiceEntries that are left out of it
+	names       ordered.Map[[]asker]                  // what ingress gateways may be asked for, with the VirtualServices and Gateways that say so
+	leading     ordered.Map[[]*VirtualService]        // by the hosts that they lead to
+	opened      *openedServers
+	refusals    *refusals
+	listeners   *keptListeners // nil until the batch is done
 	// gatewayAPI are the objects of the Gateway API, by their keys as text; grants are its ReferenceGrants, by namespace; and attached
 	// how many routes count at a listener.
 	gatewayAPI ordered.Map[*config.Object]
@@ -124,7 +125,7 @@ type Changed struct {
 	// Passing says that gateways may pass mutual TLS of the mesh on to other Services.
 	Passing  bool
 	Gateways bool // which Gateway objects there are, or what they select, or which gateways are egress gateways
-	// Inbound are the namespaces with other PeerAuthentications, sorted.
+	// Inbound are the namespaces with other PeerAuthentications or Telemetries, sorted.
 	Inbound []string
 	// Arriving are the namespaces in which other ServiceEntries lead to pods, sorted.
 	Arriving []string

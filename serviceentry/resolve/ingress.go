@@ -47,6 +47,8 @@ type IngressServer struct {
 	Closed string
 	// OnDemand says that its certificate is found by the name that a client says (registry.IngressServer).
 	OnDemand bool
+	// HTTP3 is the port by which clients come to it by HTTP/3, too; 0 where it does not speak it.
+	HTTP3 uint32
 	// Others says that its table answers for all names that are not its own (Ingress.TurnsAway).
 	Others bool
 	// Exits are the egress gateways that it leads to, where it passes mutual TLS of the mesh on.
@@ -119,7 +121,7 @@ func (a Ingress) servers(which func(*registry.IngressServer) bool) (out []Ingres
 		}
 		s := IngressServer{
 			Gateway: o.Gateway.Key, Revision: o.Gateway.Revision, Field: fieldOf(o),
-			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS, OnDemand: o.OnDemand, Exits: a.PassedExits(o),
+			Listen: o.Listen, Serves: o.Serves, Table: tableOf(o), TLS: o.TLS, OnDemand: o.OnDemand, HTTP3: o.HTTP3, Exits: a.PassedExits(o),
 		}
 		for _, f := range o.Hosts {
 			if !slices.Contains(s.Hosts, f.Host) {
@@ -132,6 +134,7 @@ func (a Ingress) servers(which func(*registry.IngressServer) bool) (out []Ingres
 		s.Others = a.TurnsAway(&s)
 		out = append(out, s)
 	}
+	leaveOutHTTP3(out)
 	return out
 }
 

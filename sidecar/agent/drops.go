@@ -70,7 +70,7 @@ func (d *drops) look(ctx context.Context, client *http.Client) (soon bool) {
 	delete(now, droppedStat)
 	delete(now, placesStat)
 	maps.DeleteFunc(now, func(name string, n uint64) bool {
-		is := strings.HasPrefix(name, "listener.")
+		is := strings.HasPrefix(name, "listener.") || strings.HasPrefix(name, "connection_limit.")
 		if is {
 			refused[name] = n
 		}
@@ -157,8 +157,8 @@ func (a *agent) note(count uint64, reason string) {
 const turnedStats = `udp\..+\.downstream_sess_no_route|cluster\.outbound\|[0-9]+\|udp\..*\.upstream_cx_(overflow|none_healthy)`
 
 // refusedStats are the counters of connections that a listener closed as they came: of more than the proxy may have, and while its heap is full or what happens
-// cannot be recorded. They get to no filter, so Envoy has no entry of them.
-const refusedStats = `listener\..+\.downstream_(global_cx_overflow|cx_overload_reject)`
+// cannot be recorded; or a chain for HTTP/3, of more than it takes. They get to no filter that logs, so Envoy has no entry of them.
+const refusedStats = `listener\..+\.downstream_(global_cx_overflow|cx_overload_reject)|connection_limit\.http3\.limited_connections`
 
 // turnedAway knows how far such counters were.
 type turnedAway map[string]uint64

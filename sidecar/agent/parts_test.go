@@ -92,7 +92,7 @@ func TestReadStats(t *testing.T) {
 	}
 	for name, asked := range map[string]bool{
 		turned: true, unrouted: true, strings.Replace(turned, "overflow", "none_healthy", 1): true,
-		"listener.0.0.0.0_8443.downstream_global_cx_overflow": true, "listener.[__]_8443.downstream_cx_overload_reject": true, "listener.0.0.0.0_8443.downstream_cx_total": false,
+		"connection_limit.http3.limited_connections": true, "listener.0.0.0.0_8443.downstream_global_cx_overflow": true, "listener.[__]_8443.downstream_cx_overload_reject": true, "listener.0.0.0.0_8443.downstream_cx_total": false,
 		strings.Replace(turned, "udp.5300", "udp", 1): false, "cluster.outbound|53||udp.svc.cluster.local.upstream_cx_overflow": false, "udp.udp_0.0.0.0_53.downstream_sess_total": false,
 	} {
 		if regexp.MustCompile("^("+turnedStats+"|"+refusedStats+")$").MatchString(name) != asked {

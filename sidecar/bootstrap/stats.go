@@ -14,7 +14,7 @@ const toNobody = `upstream_cx_none_healthy`
 func stats() object {
 	prefixes := list{}
 	for _, prefix := range []string{
-		"access_logs.", "cluster_manager.", "control_plane.", "dns.", "dns_cache.", "http.", "listener.",
+		"access_logs.", "cluster_manager.", "connection_limit.", "control_plane.", "dns.", "dns_cache.", "http.", "listener.",
 		"listener_manager.", "main_thread.", "overload.", "rbac.", "runtime.", "sds.", "server.", "tcp.", "tls_inspector.", "udp.",
 		"cluster." + XDSCluster, "cluster." + SDSCluster, "cluster." + AccessLogCluster,
 	} {

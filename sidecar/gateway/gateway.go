@@ -17,6 +17,12 @@ import (
 // ServiceTypeAnnotation of a Gateway is Istio's word for the type of its Service.
 const ServiceTypeAnnotation = "networking.istio.io/service-type"
 
+// HTTP3Annotation of a Gateway, "true" or "false", says whether its Service has the ports of HTTPS for UDP, too, so that HTTP/3 is spoken there where the mesh says so
+// (sallyport.ingress.http3). Not all load balancers take both at one port.
+const HTTP3Annotation = "egress.sallyport.io/http3"
+
+func speaksHTTP3(of *gatewayv1.Gateway) bool { return of.Annotations[HTTP3Annotation] == "true" }
+
 // classLabel is beside the standard's label of a Gateway's name.
 const classLabel = "gateway.networking.k8s.io/gateway-class-name"
 
@@ -53,6 +59,9 @@ func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings) (Objects, err
 		if kind = corev1.ServiceType(value); !serviceTypes[kind] {
 			return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write LoadBalancer, NodePort or ClusterIP", ServiceTypeAnnotation, value)
 		}
+	}
+	if value, says := of.Annotations[HTTP3Annotation]; says && value != "true" && value != "false" {
+		return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write \"true\" or \"false\"", HTTP3Annotation, value)
 	}
 	g := made{Gateway: of, as: as, settings: s, name: Name(of, as), ports: ports(of, as, more)}
 	return Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(kind)}, nil

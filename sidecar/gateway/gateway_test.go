@@ -54,6 +54,11 @@ func TestRender(t *testing.T) {
 		"web": func() (Objects, error) {
 			return Render(example(), Router, []Port{PortOf(8443, gatewayv1.HTTPSProtocolType)}, Default())
 		},
+		"http3": func() (Objects, error) {
+			g := example()
+			g.Annotations = map[string]string{HTTP3Annotation: "true"}
+			return Render(g, Router, nil, Default())
+		},
 		"waypoint": func() (Objects, error) { return Render(waypoint(), Waypoint, nil, Default()) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +101,7 @@ func TestRefused(t *testing.T) {
 		change func(*gatewayv1.Gateway)
 		want   string
 	}{
+		"HTTP/3":       {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{HTTP3Annotation: "yes"} }, `"yes": write "true" or "false"`},
 		"service type": {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{ServiceTypeAnnotation: "ExternalName"} }, `"ExternalName": write LoadBalancer`},
 		"long name":    {func(g *gatewayv1.Gateway) { g.Name = strings.Repeat("a", 64) }, "at most 63"},
 		"parameters": {func(g *gatewayv1.Gateway) {

@@ -44,6 +44,13 @@ func ports(of *gatewayv1.Gateway, as As, more []Port) []Port {
 		all = append(all, PortOf(l.Port, l.Protocol))
 	}
 	all = slices.DeleteFunc(all, func(p Port) bool { return p.Protocol == corev1.ProtocolTCP && ownPorts[p.Number] })
+	if speaksHTTP3(of) {
+		for _, l := range of.Spec.Listeners {
+			if l.Protocol == gatewayv1.HTTPSProtocolType && !ownPorts[l.Port] {
+				all = append(all, Port{Number: l.Port, Protocol: corev1.ProtocolUDP})
+			}
+		}
+	}
 	slices.SortFunc(all, func(a, b Port) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
 	})

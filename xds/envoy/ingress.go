@@ -35,8 +35,12 @@ const clientRest = 15 * time.Minute
 // IngressHCM reads requests that come into the mesh. What a client says of itself, and of those before it, counts as far as the
 // mesh trusts proxies in front of the gateway.
 func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
+	return NetworkFilter("envoy.filters.network.http_connection_manager", ingressManager(route, m))
+}
+
+func ingressManager(route string, m mesh.Ingress) *hcmv3.HttpConnectionManager {
 	rest := cmp.Or(m.IdleTimeout, clientRest)
-	return NetworkFilter("envoy.filters.network.http_connection_manager", &hcmv3.HttpConnectionManager{
+	return &hcmv3.HttpConnectionManager{
 		StatPrefix:        route,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
 		RouteSpecifier:    byRDS(route),
@@ -63,7 +67,7 @@ func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
 		DrainTimeout:                    durationpb.New(drainTime),
 		DelayedCloseTimeout:             closeWhenWritten(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-	})
+	}
 }
 
 func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
@@ -189,7 +193,9 @@ type ServerTLS struct {
 }
 
 // Socket makes it.
-func (t ServerTLS) Socket() *corev3.TransportSocket {
+func (t ServerTLS) Socket() *corev3.TransportSocket { return TLSSocket(t.context()) }
+
+func (t ServerTLS) context() *tlsv3.DownstreamTlsContext {
 	params := MinTLS()
 	if t.Min != 0 {
 		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TlsProtocol(t.Min)
@@ -220,5 +226,5 @@ func (t ServerTLS) Socket() *corev3.TransportSocket {
 		}
 		ctx.CommonTlsContext.ValidationContextType = Validation(t.Roots, own)
 	}
-	return TLSSocket(ctx)
+	return ctx
 }

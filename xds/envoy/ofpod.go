@@ -101,6 +101,7 @@ func ConnectFromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 // Linux's numbers, from asm-generic/socket.h.
 const (
 	solSocket = 1
+	soRcvBuf  = 8
 	soMark    = 36
 )
 

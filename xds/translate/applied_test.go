@@ -136,6 +136,11 @@ var pairs = map[string]string{
 	"PeerAuthentication mtls.mode":            `{mtls: {mode: STRICT}} ⇒ {mtls: {mode: DISABLE}}`,
 	"PeerAuthentication portLevelMtls.mode":   `{selector: {matchLabels: {app: x}}, portLevelMtls: {"80": {mode: STRICT}}} ⇒ {selector: {matchLabels: {app: x}}, portLevelMtls: {"80": {mode: DISABLE}}}`,
 
+	"Telemetry selector.matchLabels":     `{selector: {matchLabels: {app: x}}, accessLogging: [{disabled: true}]} ⇒ {selector: {matchLabels: {app: other}}, accessLogging: [{disabled: true}]}`,
+	"Telemetry targetRefs.kind":          `{accessLogging: [{disabled: true}]} ⇒ {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: w}], accessLogging: [{disabled: true}]}`,
+	"Telemetry accessLogging.match.mode": `{accessLogging: [{match: {mode: SERVER}, disabled: true}]} ⇒ {accessLogging: [{match: {mode: CLIENT}, disabled: true}]}`,
+	"Telemetry accessLogging.disabled":   `{accessLogging: [{disabled: false}]} ⇒ {accessLogging: [{disabled: true}]}`,
+
 	"DestinationRule host": `{host: d.com, trafficPolicy: {tls: {mode: SIMPLE}}} ⇒ {host: e.com, trafficPolicy: {tls: {mode: SIMPLE}}}`,
 	"DestinationRule subsets.trafficPolicy.portLevelSettings.port.number": `{host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 80}, loadBalancer: {simple: RANDOM}}]}}]} ⇒ {host: w.com, subsets: [{name: s, trafficPolicy: {portLevelSettings: [{port: {number: 81}, loadBalancer: {simple: RANDOM}}]}}]}`,
 	"DestinationRule subsets.name":                                        `{host: w.com, subsets: [{name: a}]} ⇒ {host: w.com, subsets: [{name: b}]}`,
@@ -482,7 +487,7 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"} {
+	for _, kind := range []string{"ServiceEntry", "WorkloadEntry", "DestinationRule", "Sidecar", "VirtualService", "Gateway", "EgressPolicy", "AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication", "Telemetry"} {
 		for _, f := range fields.Of(kind).Fields {
 			if f.Fate != fields.Applied {
 				continue

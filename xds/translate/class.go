@@ -90,6 +90,8 @@ type Class struct {
 	Network   string              // where it is, in a mesh of several
 	Client    locality.Client     // where it is, as far as anything asks
 	Inbound   registry.InboundKey // for sidecars: what it lets in, where that is not what everybody does
+	// Recorded is what is recorded of what comes in, where Telemetries say otherwise than the mesh: for sidecars and waypoints.
+	Recorded string
 	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
 	Asks string
 }
@@ -113,6 +115,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 	}
 	if n.IsWaypoint() {
 		c.Kind, c.Gateway, c.Ends = Waypoint, s.WaypointOf(n.Namespace, n.Labels), n.Ends
+		c.Recorded = s.RecordedAt(c.Gateway)
 		return c
 	}
 	if addr, err := netip.ParseAddrPort(n.Forward); err == nil && n.IsRouter() {
@@ -133,7 +136,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 	c.Ends = n.Ends
 	c.Fetch = n.fetches(s)
 	c.Named = c.Fetch && n.Named
-	c.Inbound = s.Inbound(n.Namespace, n.Labels, n.address())
+	c.Inbound, c.Recorded = s.Inbound(n.Namespace, n.Labels, n.address()), s.Recorded(n.Namespace, n.Labels)
 	c.View = s.View(n.Namespace)
 	c.Selected = s.Selecting(n.Namespace, n.Labels)
 	if scope := s.Scope(n.Namespace, n.Labels); scope != nil {

@@ -19,8 +19,11 @@ import (
 // sidecars, but for what its namespace, its Sidecar object and its DestinationRules make of it; the class itself where there is none.
 func (c Class) Common() Class {
 	switch {
-	case c.Inbound != "" || c.Asks != "":
+	case c.isOverlay():
 		c.Inbound, c.Asks = "", ""
+		if c.Kind == Sidecar {
+			c.Recorded = ""
+		}
 	case c.Own != "":
 		c.Own = ""
 	case c.Kind == Sidecar && c.Client != locality.Client{}:

@@ -11,12 +11,14 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/inbound"
 )
 
-// What workloads let in differs by the ports of their Services and by PeerAuthentications: nearly each has its own; so do authorizers that
+// What workloads let in, and what is recorded of it, differs by the ports of their Services, by PeerAuthentications and Telemetries: nearly each has its own; so do authorizers that
 // policies have asked about it, at gateways, too. So it is a view of a few resources over that of the proxies that are the same otherwise, and no host
 // is looked at for it.
 
 // isOverlay says whether the class is one that is over another in this way.
-func (c Class) isOverlay() bool { return c.Inbound != "" || c.Asks != "" }
+func (c Class) isOverlay() bool {
+	return c.Inbound != "" || c.Asks != "" || c.Kind == Sidecar && c.Recorded != ""
+}
 
 // overlayInputs is what such a view's own resources are made from.
 type overlayInputs struct {
@@ -38,7 +40,7 @@ func (in overlayInputs) Resources() []*resource.Resource {
 func inboundInputs(s *registry.Snapshot, c Class) inbound.Inputs {
 	return inbound.Inputs{
 		Inbound: resolve.InboundOf(c.Inbound), Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault),
-		Log: s.Mesh.Audit.Mesh,
+		Log: cmp.Or(c.Recorded, s.Mesh.Audit.Mesh),
 	}
 }
 

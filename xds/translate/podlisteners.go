@@ -19,8 +19,8 @@ import (
 	"github.com/sallyport/sallyport/xds/translate/node"
 )
 
-// PodListeners makes the templates of listeners that are a pod's alone, on the proxy of its node: of one that PeerAuthentications or
-// AuthorizationPolicies are about. They are made again when what they are made from differs, and once for all pods that have the same. Its
+// PodListeners makes the templates of listeners that are a pod's alone, on the proxy of its node: of one that PeerAuthentications,
+// AuthorizationPolicies or Telemetries are about. They are made again when what they are made from differs, and once for all pods that have the same. Its
 // methods may be called at the same time.
 type PodListeners struct {
 	mu   sync.Mutex
@@ -43,6 +43,7 @@ type podListeners struct {
 type podListenerInputs struct {
 	inbound.Inputs
 	policies authz.Set
+	recorded string // what Telemetries say of its records
 }
 
 // Of gives a pod's, by their names; nil where it has what all pods have. They are others after a time, if nothing else changes until then, where that is said.
@@ -80,7 +81,7 @@ func (d *PodListeners) untold(pod string) time.Duration {
 
 // of gives what is made from something for a pod. The lock is held.
 func (d *PodListeners) of(from podListenerInputs, pod string) map[string][]byte {
-	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 {
+	if from.Inbound.Mode == registry.Disable && len(from.Inbound.Ports) == 0 && len(from.policies) == 0 && from.recorded == "" {
 		d.leave(pod)
 		return nil
 	}
@@ -147,7 +148,8 @@ func (d *PodListeners) Forget(pod string) {
 
 // podListenerInputsOf finds what is for a pod whose clients were told to speak mutual TLS, or were not.
 func podListenerInputsOf(s *registry.Snapshot, namespace string, labels map[string]string, told bool) podListenerInputs {
-	d := podListenerInputs{inboundInputs(s, Class{}), s.AuthorizingInbound(namespace, labels)}
+	recorded := s.Recorded(namespace, labels)
+	d := podListenerInputs{inboundInputs(s, Class{Recorded: recorded}), s.AuthorizingInbound(namespace, labels), recorded}
 	d.Inbound = resolve.InboundToldMutual(s, namespace, labels, told)
 	return d
 }

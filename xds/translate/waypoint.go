@@ -130,7 +130,7 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 // waypointInputs is what a waypoint's base is made from.
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
-		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: s.Mesh.Audit.Mesh, Hosts: hosts,
+		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: cmp.Or(c.Recorded, s.Mesh.Audit.Mesh), Hosts: hosts,
 		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
 	}}
 	in.setAuthorizers(s, c)

@@ -105,6 +105,9 @@ spec:
             {{- range $g.service.ports }}
             - name: {{ .name }}
               containerPort: {{ .targetPort }}
+              {{- with .protocol }}
+              protocol: {{ . }}
+              {{- end }}
             {{- end }}
             - name: status-port
               containerPort: 15021
@@ -200,6 +203,9 @@ spec:
     - name: {{ .name }}
       port: {{ .port }}
       targetPort: {{ .targetPort }}
+      {{- with .protocol }}
+      protocol: {{ . }}
+      {{- end }}
     {{- end }}
 ---
 apiVersion: v1

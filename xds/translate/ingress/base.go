@@ -40,6 +40,9 @@ func (in Inputs) Resources() []*resource.Resource {
 	for _, p := range ports {
 		l := p.listener(in)
 		out = append(out, envoy.Seal(resource.Listener, l.Name, l))
+		if q := p.http3(in); q != nil {
+			out = append(out, envoy.Seal(resource.Listener, q.Name, q))
+		}
 		for _, s := range p.servers {
 			if tables[s.Table] {
 				continue
@@ -47,7 +50,11 @@ func (in Inputs) Resources() []*resource.Resource {
 			tables[s.Table] = true
 			table := tableName(s.Table)
 			if s.Serves.ReadsRequests() {
-				out = append(out, envoy.Seal(resource.Route, table, envoy.IngressTable(table, in.Hosts)))
+				rows := envoy.IngressTable(table, in.Hosts)
+				if at := p.advertised(s.Table); at != 0 {
+					envoy.AdvertiseHTTP3(rows, at)
+				}
+				out = append(out, envoy.Seal(resource.Route, table, rows))
 				out = append(out, envoy.PlaceholderRow(table, in.Hosts)...)
 				if s.Others {
 					out = append(out, others(table))
@@ -139,6 +146,33 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 	return l
 }
 
+// http3 takes what comes to a port by QUIC, where servers speak HTTP/3: each has a chain as for TCP, and the same table. What has none is not answered.
+func (p port) http3(in Inputs) *listenerv3.Listener {
+	var chains []*listenerv3.FilterChain
+	for _, s := range p.servers {
+		if s.HTTP3 == 0 {
+			continue
+		}
+		for _, c := range tlsChains(s, in.Mesh) {
+			chains = append(chains, envoy.HTTP3Chain(c.Name, tableName(s.Table), c.FilterChainMatch.ServerNames, serverTLS(s), in.Mesh))
+		}
+	}
+	if len(chains) == 0 {
+		return nil
+	}
+	return envoy.HTTP3Listener(p.number, in.IPv6, chains...)
+}
+
+// advertised is the port at which a table's names are asked for by HTTP/3; 0 where none is.
+func (p port) advertised(t resolve.IngressTable) uint32 {
+	for _, s := range p.servers {
+		if s.Table == t && s.HTTP3 != 0 {
+			return s.HTTP3
+		}
+	}
+	return 0
+}
+
 // tlsChains are the chains of a server: of one that has names of its own beside "*" two, since a chain for all names is no other's rival for any.
 func tlsChains(s resolve.IngressServer, m mesh.Ingress) []*listenerv3.FilterChain {
 	names := slices.DeleteFunc(slices.Clone(s.Hosts), func(h string) bool { return h == "*" })
@@ -205,12 +239,19 @@ func ServerName(host string, c resolve.Certificate) *resource.Resource {
 }
 
 func endTLS(s resolve.IngressServer, alpn ...string) *corev3.TransportSocket {
-	t := envoy.ServerTLS{Required: s.TLS.Clients == registry.Required, Unverified: s.TLS.Clients == registry.Unverified, SANs: s.TLS.SANs, SPKI: s.TLS.SPKI, Hash: s.TLS.Hash, Min: s.TLS.Min, Max: s.TLS.Max, Ciphers: s.TLS.Ciphers, ALPN: alpn}
+	t := serverTLS(s)
+	t.ALPN = alpn
+	return t.Socket()
+}
+
+// serverTLS is how a server ends TLS.
+func serverTLS(s resolve.IngressServer) envoy.ServerTLS {
+	t := envoy.ServerTLS{Required: s.TLS.Clients == registry.Required, Unverified: s.TLS.Clients == registry.Unverified, SANs: s.TLS.SANs, SPKI: s.TLS.SPKI, Hash: s.TLS.Hash, Min: s.TLS.Min, Max: s.TLS.Max, Ciphers: s.TLS.Ciphers}
 	for _, g := range s.Given {
 		t.Certificates = append(t.Certificates, farend.PairName(g.Ref))
 	}
 	if s.Roots != nil {
 		t.Roots = farend.RootsName(s.Roots.Ref)
 	}
-	return t.Socket()
+	return t
 }

@@ -34,6 +34,7 @@ var knownListeners = map[string]fields{
 	"envoy.extensions.filters.listener.original_dst.v3.OriginalDst":       set("", ""),
 	"envoy.extensions.filters.listener.set_filter_state.v3.Config":        set("on_accept", ""),
 	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", ""),
+	"envoy.extensions.transport_sockets.quic.v3.QuicDownstreamTransport":  set("downstream_tls_context enable_early_data", ""),
 	"envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext":      set("common_tls_context require_client_certificate", "session_timeout disable_stateful_session_resumption disable_stateless_session_resumption"),
 }
 
@@ -56,6 +57,7 @@ var knownNetwork = map[string]fields{
 	"envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation":                                                 set("mutations", ""),
 	"envoy.config.common.mutation_rules.v3.HeaderMutation":                                                                          set("remove_on_match remove append", ""),
 	"envoy.config.common.mutation_rules.v3.HeaderMutation.RemoveOnMatch":                                                            set("key_matcher", ""),
+	"envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit":                                                          set("max_connections", "stat_prefix"),
 	"envoy.extensions.filters.network.ratelimit.v3.RateLimit":                                                                       set("rate_limit_service failure_mode_deny", "descriptors domain stat_prefix timeout"),
 	"envoy.config.ratelimit.v3.RateLimitServiceConfig":                                                                              set("grpc_service", "transport_api_version"),
 	"envoy.extensions.filters.network.rbac.v3.RBAC":                                                                                 set("rules matcher shadow_matcher shadow_rules_stat_prefix", "stat_prefix"),
