@@ -97,6 +97,7 @@ func (l *lab) refusing(what string, o *config.Object, who, words string) {
 // reads words that may be about another's.
 func TestRefusalOfOthers(t *testing.T) {
 	shop, cart, everywhere := egressPolicy("shop", "list", "1"), egressPolicy("cart", "list", "1"), egressPolicy("istio-system", "all", "1")
+	everywhere.Spec.(*v1alpha1.EgressPolicy).Namespaces = &v1alpha1.NamespaceSelector{Names: []string{"shop"}} // so that there is an index
 	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), shop, cart, everywhere)...)
 	gateway := node("egress-1", "istio-system", "istio", "egressgateway")
 	gateway.Id = "router~10.0.0.2~egress-1.istio-system~istio-system.svc.cluster.local"
