@@ -170,7 +170,7 @@ func startEnvoy(t *testing.T) victim {
 	if err != nil {
 		t.Skip(err)
 	}
-	folder, err := os.MkdirTemp("", "traced")
+	folder, err := os.MkdirTemp("", "traced") //nolint:usetesting // a socket's path has room for 107 bytes, and a test's name is in that folder's
 	if err != nil {
 		t.Fatal(err)
 	}
