@@ -28,13 +28,17 @@ func TestStraightConnectionsEnd(t *testing.T) {
 }
 
 // straightConnectionsEnd tries it with a sidecar that is made ready first.
-func straightConnectionsEnd(t *testing.T, ready func(*testing.T, *openBytes)) {
+func straightConnectionsEnd(t *testing.T, ready func(*testing.T, *openBytes), first ...func(*openBytes) part) {
 	t.Helper()
 	ctx, s := setScene(t, story.InNamespaces)
 	o := &openBytes{openStraight{openEnds: openEnds{policed: policed{ctx: ctx, scene: s, app: appOf(s)}, callers: map[string]caller{"app": appOf(s)}}, namespace: "default", host: s.App.Host(), agent: s.App.Signal}}
 	ready(t, o)
 	o.set(t)
-	inOrder(t, o.parts())
+	parts := o.parts()
+	for _, more := range first {
+		parts = slices.Insert(parts, 0, more(o))
+	}
+	inOrder(t, parts)
 }
 
 // TestStraightConnectionsEndAtNodes holds that those of pods without sidecars do, each pod's by its own namespace's policies.

@@ -50,6 +50,7 @@ func TestOpenConnectionsEnd(t *testing.T) {
 	o.callers["shop"] = shop
 	inOrder(t, []part{
 		{"an edit that denies", o.edited},
+		{"tunnels that a client makes itself", o.ownTunnels},
 		{"an edit that changes nothing for them", o.unchanged},
 		{"an entry that is taken away", o.unregistered},
 		{"upgrades", o.upgrades},
@@ -63,6 +64,7 @@ type openEnds struct {
 	policed
 	callers map[string]caller
 	heard   heardTalks
+	shared  map[net.Conn]*http.ClientConn // connections to the gateway that clients share
 }
 
 func (o *openEnds) serve(t *testing.T) {

@@ -221,8 +221,13 @@ func (p *policed) addresses(t *testing.T) {
 func (p *policed) observed(t *testing.T) {
 	p.write(t, "  mode: Observe\n  rules: [{name: one, hosts: [one.policed.test], action: Allow}]\n")
 	p.until(t, map[string]bool{"one.policed.test": true, "two.policed.test": true, "straight.policed.test": true, "free.policed.test": true})
-	p.recorded(t, "what would be denied", func(r record.Record) bool {
-		return r.Host == "two.policed.test" && r.Verdict == record.Allowed && r.WouldDeny.Name == "list" && r.WouldDeny.Rule == "default"
+	for _, protocol := range []string{"http", "tls", "tcp"} { // the same record says what happened, and what would
+		p.recorded(t, "what would be denied by "+protocol, func(r record.Record) bool {
+			return r.Host == "two.policed.test" && r.Protocol == protocol && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.WouldDeny.Name == "list" && r.WouldDeny.Rule == "default"
+		})
+	}
+	p.recorded(t, "what would be denied where it leaves straight", func(r record.Record) bool {
+		return r.Host == "straight.policed.test" && r.Reporter == record.ReporterSidecar && r.Verdict == record.Allowed && r.WouldDeny.Name == "list" && r.WouldDeny.Rule == "default"
 	})
 }
 

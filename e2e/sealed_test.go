@@ -6,8 +6,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -70,5 +72,49 @@ func TestStraightConnectionsEndInContainers(t *testing.T) {
 		if err := o.scene.App.Restart(o.ctx, false); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}, func(o *openBytes) part { return part{"the mesh lets no agent trace", o.untraced} })
+}
+
+// untraced: while the mesh's settings let no agent trace its Envoy, what is denied and open goes on, which is said; and ends when they do again.
+func (o *openBytes) untraced(t *testing.T) {
+	o.mayTrace(t, false)
+	o.allowing(t, "'*.open.test'")
+	denied := []*talk{o.open(t, "app", "tls", "one.open.test")}
+	o.allowing(t, "two.open.test")
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		if n := metricAt(o.ctx, t, o.host, "sallyport_agent_tunnels_denied"); n != 1 {
+			return fmt.Errorf("%v connections are said to be denied and open", n)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o.goOn(t, denied)
+	since := time.Now()
+	o.mayTrace(t, true)
+	o.end(t, since, denied, nil)
+}
+
+// mayTrace writes it, and waits until the pod's agent says what follows, and the controller.
+func (o *openBytes) mayTrace(t *testing.T, may bool) {
+	t.Helper()
+	if err := o.scene.SetTracing(may); err != nil {
+		t.Fatal(err)
+	}
+	ends, said := 0.0, `"endsConnections": "false"`
+	if may {
+		ends, said = 1, `"endsConnections": "true"`
+	}
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		if got := metricAt(o.ctx, t, o.host, "sallyport_agent_tunnels_can_end"); got != ends {
+			return fmt.Errorf("the agent says that it can end connections: %v", got)
+		}
+		out, err := o.scene.Call(o.ctx, "proxies", "-o", "json")
+		if err == nil && !strings.Contains(string(out), said) {
+			err = fmt.Errorf("no proxy says %s: %s", said, out)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }

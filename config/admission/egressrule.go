@@ -171,7 +171,13 @@ func (r *report) ruleWords(field, text string) {
 	if len(text) > maxRuleWords {
 		r.reject(field, text, fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxRuleWords), "shorten it")
 	}
-	if strings.IndexFunc(text, unicode.IsControl) >= 0 {
+	switch {
+	case strings.IndexFunc(text, unicode.IsControl) >= 0, strings.ContainsAny(text, "\u2028\u2029"):
 		r.reject(field, text, "it holds control characters", "write it on one line, without them")
+	case strings.ContainsFunc(text, turns):
+		r.reject(field, text, "it holds characters that turn the direction of writing, so that it reads as something else", "remove them")
 	}
 }
+
+// turns says whether a character turns the direction of what is written after it (Unicode Standard Annex 9, 2.1 to 2.6, marks apart, which turn nothing else).
+func turns(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }

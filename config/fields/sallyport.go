@@ -12,6 +12,7 @@ var Sallyport = []Field{
 	{Path: "certificateFolders.gateway", Fate: Applied}, {Path: "certificateFolders.sidecar", Fate: Applied},
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
+	{Path: "traceProxies", Fate: Applied, Why: "agents may trace their own Envoy (ptrace) to end a connection that is denied, where nothing else does, unless it is false"},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request, with those that never said anything; 15m without it"},
 	{Path: "ingress.http3", Fate: Applied, Why: "where a Service of the gateway's pods has the port for UDP, by servers that ask no certificate of clients; not beside the PROXY protocol"},

@@ -118,7 +118,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "tcpPorts", "mutualTLS", "cluster", "network", "networks")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "tcpPorts", "mutualTLS", "traceProxies", "cluster", "network", "networks")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {
@@ -133,6 +133,9 @@ func (c *Config) applyOurs(tree any) []strict.Problem {
 	c.applyFetch(&b, top)
 	if v := top["mutualTLS"]; v != nil {
 		c.MutualTLS = b.yes("sallyport.mutualTLS", v)
+	}
+	if v := top["traceProxies"]; v != nil {
+		c.TraceProxies = b.yes("sallyport.traceProxies", v)
 	}
 	c.NodeAgents = b.accounts("sallyport.nodeAgents", top["nodeAgents"])
 	if v := top["exportedTables"]; v != nil {

@@ -39,6 +39,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// MutualTLS says that pods with proxies take mutual TLS, as PeerAuthentications say, and speak it to each other.
 	MutualTLS bool
+	// TraceProxies says that an agent which may not copy its Envoy's descriptors may trace it (ptrace) to end a connection.
+	TraceProxies bool
 	// AutoMTLS says that pods which take mutual TLS are spoken to by it where no DestinationRule says otherwise.
 	AutoMTLS bool
 	// Exports says whose registrations count beyond their own namespace.
@@ -122,6 +124,7 @@ func Default() Config {
 		DefaultVirtualServiceExportTo:  everyone,
 		DefaultDestinationRuleExportTo: everyone,
 		MutualTLS:                      true,
+		TraceProxies:                   true,
 		AutoMTLS:                       true,
 		ConnectTimeout:                 10 * time.Second,
 		Audit:                          Audit{RecordsPerSecond: defaultRecordsPerSecond, WhenFull: Drop, Mesh: MeshDenied},

@@ -42,6 +42,7 @@ sallyport:
   fetch: onUse
   keepUnused: 1h
   exportedTables: 3
+  traceProxies: false
   tcpPorts: [2181, 2003, 2181]
   ingress: {idleTimeout: 30s}
 `
@@ -61,6 +62,7 @@ func TestParse(t *testing.T) {
 		AllowPrivate:    []string{"*.corp.example", "10.1.0.0/16", "10.9.0.1", "db.example"},
 		AllowPrivateFor: map[string][]string{"shop": {"10.2.0.0/16", "pay.example"}, "bank": nil},
 	}
+	want.TraceProxies = false
 	want.ExportedTables, want.TCPPorts = 3, []uint32{2003, 2181}
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}

@@ -33,6 +33,8 @@ type Defaults struct {
 	KeepECH bool `json:",omitempty"`
 	// DenyUnrecorded is no matter of names: the proxy refuses what it could not record, because its disk is full (sallyport.audit.whenFull).
 	DenyUnrecorded bool `json:",omitempty"`
+	// NeverTrace is none either: the agent does not trace its Envoy to end a connection (sallyport.traceProxies).
+	NeverTrace bool `json:",omitempty"`
 }
 
 // Forward sends the questions for a domain and all below it to other resolvers.

@@ -21,6 +21,7 @@ const (
 	defaultsKeepECH      protowire.Number = 9
 	defaultsNever        protowire.Number = 10
 	defaultsDeny         protowire.Number = 11
+	defaultsNeverTrace   protowire.Number = 12
 
 	forwardDomain    protowire.Number = 1
 	forwardUpstreams protowire.Number = 2
@@ -38,6 +39,10 @@ func (r *Defaults) marshal() []byte {
 	}
 	if r.DenyUnrecorded {
 		b = protowire.AppendTag(b, defaultsDeny, protowire.VarintType)
+		b = protowire.AppendVarint(b, 1)
+	}
+	if r.NeverTrace {
+		b = protowire.AppendTag(b, defaultsNeverTrace, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
 	}
 	b = appendStrings(b, defaultsLocal, r.Local)
@@ -73,7 +78,7 @@ var defaultsFields = map[protowire.Number]protowire.Type{
 	defaultsRefuse: protowire.VarintType, defaultsLocal: protowire.BytesType, defaultsDecidedBy: protowire.BytesType,
 	defaultsRate: protowire.Fixed64Type, defaultsOddRate: protowire.Fixed64Type, defaultsUpstreams: protowire.BytesType,
 	defaultsForward: protowire.BytesType, defaultsAllowPrivate: protowire.BytesType, defaultsNever: protowire.BytesType, defaultsKeepECH: protowire.VarintType,
-	defaultsDeny: protowire.VarintType,
+	defaultsDeny: protowire.VarintType, defaultsNeverTrace: protowire.VarintType,
 }
 
 func (r *Defaults) unmarshal(b []byte) error {
@@ -90,6 +95,10 @@ func (r *Defaults) unmarshal(b []byte) error {
 		case defaultsDeny:
 			v, _ := protowire.ConsumeVarint(value)
 			r.DenyUnrecorded = v != 0
+			return nil
+		case defaultsNeverTrace:
+			v, _ := protowire.ConsumeVarint(value)
+			r.NeverTrace = v != 0
 			return nil
 		case defaultsRate, defaultsOddRate:
 			bits, _ := protowire.ConsumeFixed64(value)

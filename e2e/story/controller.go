@@ -39,6 +39,7 @@ type Controller struct {
 	mode     string         // of the outbound traffic policy
 	dns      string         // the mesh's sallyport.dns, as YAML
 	fetch    string         // the mesh's sallyport.fetch
+	trace    string         // the mesh's sallyport.traceProxies
 	audit    string         // likewise its sallyport.audit
 	tcpPorts string         // and its sallyport.tcpPorts
 	detect   string         // its protocolDetectionTimeout
@@ -79,7 +80,7 @@ func (c *Controller) writeSettings() error {
 	if c.detect != "" {
 		text += "protocolDetectionTimeout: " + c.detect + "\n"
 	}
-	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "audit": c.audit, "tcpPorts": c.tcpPorts}
+	ours := map[string]string{"dns": c.dns, "fetch": c.fetch, "nodeAgents": c.nodes, "audit": c.audit, "tcpPorts": c.tcpPorts, "traceProxies": c.trace}
 	text += "sallyport:\n"
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		if ours[key] != "" {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/sallyport/sallyport/e2e/world"
@@ -31,6 +32,12 @@ func (s *Scene) DataDir() string { return s.dataDir() }
 // SetFetch writes which hosts sidecars hold: all, or onUse.
 func (s *Scene) SetFetch(fetch string) error {
 	s.Controller.fetch = fetch
+	return s.Controller.writeSettings()
+}
+
+// SetTracing writes whether agents may trace their Envoys.
+func (s *Scene) SetTracing(may bool) error {
+	s.Controller.trace = strconv.FormatBool(may)
 	return s.Controller.writeSettings()
 }
 

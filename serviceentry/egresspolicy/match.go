@@ -89,7 +89,7 @@ func (r *Rule) missesRequest(a *Attempt) Mismatch {
 	}
 	for _, h := range r.Headers {
 		value, has := a.Header(h.Name)
-		if !has || !Matches(ValueRegex(h.Value), value) {
+		if !has || !Matches(ValueRegex(h.Value, r.Action == Deny), value) {
 			return OtherHeaders
 		}
 	}

@@ -104,11 +104,16 @@ func Matches(expression, text string) bool {
 	return re.(*regexp.Regexp).MatchString(text)
 }
 
-// ValueRegex is an expression for the values of a header that a rule means.
-func ValueRegex(value string) string {
+// ValueRegex is an expression for the values of a header that a rule means. What is denied is also meant as one of several, which a client may send as lines of their own, or between commas: servers read the
+// first, the last, or all of them.
+func ValueRegex(value string, denied bool) string {
 	parts := strings.Split(value, "*")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
-	return strings.Join(parts, ".*")
+	one := strings.Join(parts, ".*")
+	if denied {
+		return `(.*,[ \t]*)?` + one + `([ \t]*,.*)?`
+	}
+	return one
 }

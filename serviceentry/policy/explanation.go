@@ -115,19 +115,34 @@ func ParseWorkload(s string) (Workload, error) {
 	if !ok || ns == "" || pod == "" {
 		return Workload{}, fmt.Errorf("%q: must be NAMESPACE/WORKLOAD, like default/app", s)
 	}
-	if strings.ContainsFunc(ns, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }) {
+	if strings.Trim(ns, lowerCase+"-") != "" {
 		return Workload{}, fmt.Errorf("%q: no namespace can be called %q, which nothing would be written for; write lower case letters, digits and dashes", s, ns)
+	}
+	if strings.Trim(pod, lowerCase+"-.") != "" {
+		return Workload{}, fmt.Errorf("%q: no workload can be called %q; write lower case letters, digits, dashes and dots", s, pod)
 	}
 	labels, err := url.ParseQuery(query)
 	if err != nil {
 		return Workload{}, fmt.Errorf("%q: the labels must be label=value&…: %w", s, err)
 	}
 	w := Workload{Namespace: ns, Name: pod, Labels: map[string]string{}}
-	for k := range labels {
-		w.Labels[k] = labels.Get(k)
+	for k, values := range labels {
+		if len(values) > 1 {
+			return Workload{}, fmt.Errorf("%q: the label %q is there %d times, and has one value", s, k, len(values))
+		}
+		if strings.Trim(k, ofLabels+"/") != "" || strings.Trim(values[0], ofLabels) != "" {
+			return Workload{}, fmt.Errorf("%q: no label can be %q; write letters, digits, dashes, underscores and dots", s, k+"="+values[0])
+		}
+		w.Labels[k] = values[0]
 	}
 	return w, nil
 }
+
+// What names and labels in a cluster are made of (https://kubernetes.io/docs/concepts/overview/working-with-objects/names/).
+const (
+	lowerCase = "abcdefghijklmnopqrstuvwxyz0123456789"
+	ofLabels  = lowerCase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
+)
 
 // PolicyStep is one rule of an EgressPolicy that was asked, or a default.
 type PolicyStep struct {

@@ -71,6 +71,9 @@ func (q Question) Destination() (Destination, error) {
 		}
 		d.Path = q.Path
 	}
+	if strings.Trim(strings.ToLower(q.Method), ofTokens) != "" {
+		return d, fmt.Errorf("--method %q: no method is called so", q.Method)
+	}
 	d.Method, d.Headers = strings.ToUpper(q.Method), map[string][]string{}
 	for _, h := range q.Headers {
 		name, value, ok := strings.Cut(h, "=")
@@ -78,13 +81,19 @@ func (q Question) Destination() (Destination, error) {
 			return d, fmt.Errorf("--header %q: must be NAME=VALUE", h)
 		}
 		name = strings.ToLower(name)
-		d.Headers[name] = append(d.Headers[name], value)
+		if strings.Trim(name, ofTokens) != "" || name == "host" && q.Gateway == "" {
+			return d, fmt.Errorf("--header %q: no header of a request is called so; say the host in the URL, and the path by --path", h)
+		}
+		d.Headers[name] = append(d.Headers[name], strings.Trim(value, " \t")) // who reads a header leaves spaces around its value out
 	}
 	if d.At, err = ParseTime(q.At); err != nil {
 		return d, err
 	}
 	return d, nil
 }
+
+// ofTokens is what methods and headers' names are made of (RFC 9110, 5.6.2), in lower case.
+const ofTokens = lowerCase + "!#$%&'*+-.^_`|~"
 
 // ParseTime reads a time of RFC 3339; the zero time is for "".
 func ParseTime(s string) (time.Time, error) {

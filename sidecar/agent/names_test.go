@@ -37,7 +37,7 @@ func served(t *testing.T, role string, edit func(*Config)) *resolver {
 	if edit != nil {
 		edit(c)
 	}
-	r, err := c.resolver(prometheus.NewRegistry(), &refusals{log: c.Log, now: time.Now, append: func(record.Record) error { return nil }}, func(bool) {})
+	r, err := c.resolver(prometheus.NewRegistry(), &refusals{log: c.Log, now: time.Now, append: func(record.Record) error { return nil }}, func(name.Defaults) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
@@ -53,8 +54,9 @@ type agent struct {
 	status   *status.Server
 	envoy    *supervise.Supervisor
 
-	tunnels *tunnels.Table // what is open, and under way
-	prober  *probe.Prober  // of machines
+	tunnels *tunnels.Table        // what is open, and under way
+	tracing atomic.Pointer[error] // why Envoy may not be traced; nil while that is not known
+	prober  *probe.Prober         // of machines
 
 	pods         Pods // of a node's agent; nil on others
 	certificates *secrets.Pods
@@ -147,7 +149,7 @@ func (a *agent) openConnection() (err error) {
 
 func (a *agent) openNames() (err error) {
 	a.refusals = &refusals{log: a.cfg.Log, append: func(r record.Record) error { return a.spool.Append(r) }, now: time.Now, origin: a.cfg.origin()}
-	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals, a.full.want); err != nil {
+	if a.dns, err = a.cfg.resolver(a.metrics, a.refusals, a.useDefaults); err != nil {
 		return err
 	}
 	if err := a.dns.Listen(); err != nil {

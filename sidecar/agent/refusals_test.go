@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sallyport/sallyport/dnsproxy"
+	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 )
@@ -146,7 +147,7 @@ func TestResolverRefuses(t *testing.T) {
 				Proxy: bootstrap.Options{Role: role, Namespace: "ns"}, DNSUpstream: []string{upstream}, DNSAddr: "127.0.0.1:0", ResolverAddr: "127.0.0.1:0",
 				AllowPrivate: []string{"*.corp.example"}, Log: slog.New(slog.DiscardHandler),
 			}
-			server, err := c.resolver(prometheus.NewRegistry(), noted, func(bool) {})
+			server, err := c.resolver(prometheus.NewRegistry(), noted, func(name.Defaults) {})
 			if err != nil {
 				t.Fatal(err)
 			}

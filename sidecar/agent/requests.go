@@ -21,7 +21,7 @@ import (
 type requests struct {
 	extprocv3.UnimplementedExternalProcessorServer
 	open *tunnels.Table
-	read func(as, peer, from, began string) envoylog.Tunnel // what Envoy tells
+	read func(said func(header string) string) envoylog.Tunnel // what Envoy tells
 }
 
 // Process implements extprocv3.ExternalProcessorServer. Envoy waits for an answer to each of its messages; it is always that the request goes on.
@@ -36,7 +36,7 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 	s := &request{stream: stream}
 	defer s.over()
 	if !answeredBefore(said.Get(wire.HeaderUnderWay)) {
-		done, taken := r.open.UnderWay(r.read(one(wire.HeaderUnderWay), one(wire.HeaderPeer), one(wire.HeaderFrom), one(wire.HeaderBegan)), s.cut)
+		done, taken := r.open.UnderWay(r.read(one), s.cut)
 		if !taken {
 			return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: too much is under way\n", wire.TooManyDetails))
 		}

@@ -32,7 +32,7 @@ func TestRequestsUnderWay(t *testing.T) {
 	go func() { table.Run(ctx); close(ran) }()
 	l := bufconn.Listen(1 << 16)
 	server := newServer()
-	extprocv3.RegisterExternalProcessorServer(server, &requests{open: table, read: envoylog.UnderWay})
+	extprocv3.RegisterExternalProcessorServer(server, &requests{open: table, read: toldAtExit})
 	go func() { _ = server.Serve(l) }()
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))

@@ -42,14 +42,14 @@ type resolver struct {
 	relay    *relay.Relay            // of a sidecar: has what names lead to; it comes after the server, before its first question
 	flags    inside.Allowed          // what may be private whatever the controller says
 	allowed  atomic.Pointer[answers] // the same, and what the controller says
-	deny     func(bool)              // takes what the controller says of what cannot be recorded, beside what is about names
+	beside   func(name.Defaults)     // takes what the controller says that is not about names
 }
 
 // resolver makes the pod's DNS server. A sidecar's has two sides: the applications', which knows the mesh's names,
 // and Envoy's own, which must not, for an allocated address is no place to connect to. What Envoy is told is where it
 // connects, so that side refuses addresses of the inside.
-func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, deny func(bool)) (*resolver, error) {
-	r := &resolver{config: c, refusals: refusals, deny: deny}
+func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, beside func(name.Defaults)) (*resolver, error) {
+	r := &resolver{config: c, refusals: refusals, beside: beside}
 	var err error
 	if r.flags, err = inside.Parse(c.AllowPrivate); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (a *answers) refuses(host string, addr netip.Addr) bool {
 // use does with names that are not in the table as the controller says. Resolvers that a flag names stay: who starts the
 // agent knows its network better. What is wrong keeps its last good value, and the rest takes effect.
 func (r *resolver) use(rest name.Defaults) error {
-	r.deny(rest.DenyUnrecorded)
+	r.beside(rest)
 	err := errors.Join(r.usePolicy(rest), r.useUpstreams(rest), r.usePrivate(rest))
 	r.Flush() // what is kept was asked of others, or has lost addresses that are allowed now
 	return err

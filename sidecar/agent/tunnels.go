@@ -8,12 +8,15 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
+	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
 	"github.com/sallyport/sallyport/sidecar/tunnels"
 	"github.com/sallyport/sallyport/sidecar/tunnels/ender"
+	"github.com/sallyport/sallyport/xds/ondemand"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // openTunnels watches what is open: the tunnels of an egress gateway, or a forward proxy, what leaves elsewhere, and requests that are under way. A router that is neither has nothing to
@@ -24,15 +27,15 @@ func (a *agent) openTunnels() error {
 	a.closers = append(a.closers, func() error { asker.Close(); return nil })
 	cfg := tunnels.Config{
 		Log: a.cfg.Log, Most: int(a.cfg.Proxy.MaxConnections), MostRequests: max(int(a.cfg.Proxy.MaxConnections), mostRequests),
-		Ask: asker.Ask, Kernel: tunnels.Own{}, Ender: a.whoEnds(),
+		Ask: asker.Ask, Kernel: tunnels.Own{},
 	}
+	cfg.Ender, a.cfg.Proxy.EndsConnections = a.whoEnds()
 	switch {
 	case a.pods != nil:
-		cfg.Kernel = a.pods.Kernel()
+		cfg.Kernel, cfg.Ask = a.pods.Kernel(), asker.AskAtNode
 	case a.cfg.Proxy.Role == bootstrap.Sidecar:
 		cfg.Ask = asker.AskAtPod
 	}
-	a.cfg.Proxy.EndsNone = cfg.Ender == nil
 	a.tunnels = tunnels.New(cfg)
 	return nil
 }
@@ -40,34 +43,71 @@ func (a *agent) openTunnels() error {
 func (a *agent) router() bool { return a.cfg.Proxy.Role == bootstrap.Router }
 
 // toldOf reads what Envoy tells of requests.
-func (a *agent) toldOf() func(as, peer, from, began string) envoylog.Tunnel {
+func (a *agent) toldOf() func(said func(header string) string) envoylog.Tunnel {
 	if a.router() {
-		return envoylog.UnderWay
+		return toldAtExit
 	}
-	return envoylog.Leaving
+	return toldLeaving
+}
+
+func toldAtExit(said func(header string) string) envoylog.Tunnel {
+	return envoylog.UnderWay(said(wire.HeaderUnderWay), said(wire.HeaderPeer), said(wire.HeaderFrom), said(wire.HeaderBegan), said(wire.HeaderKind))
+}
+
+func toldLeaving(said func(header string) string) envoylog.Tunnel {
+	return envoylog.Leaving(said(wire.HeaderUnderWay), said(wire.HeaderPeer), said(wire.HeaderFrom), said(wire.HeaderBegan), said(ondemand.TableHeader))
 }
 
 // mostRequests is how many requests may be under way at least, however few connections there may be: many share one, and each takes some 20 KB of the agent.
 const mostRequests = 8192
 
 // whoEnds is who ends connections: a process of its own, where there is one, else the agent itself, by its rights, or, without any, as who started Envoy; nil
-// is nobody.
-func (a *agent) whoEnds() tunnels.Ender {
+// is nobody. What is said of it the controller reads (wire.EndsConnectionsMetadata).
+func (a *agent) whoEnds() (tunnels.Ender, string) {
 	if a.pods != nil {
-		return a.pods.Ender()
+		return a.pods.Ender(), wire.EndsAll
 	}
 	if a.cfg.Ender != "" {
-		return ender.NewClient(a.cfg.Ender)
+		return ender.NewClient(a.cfg.Ender), wire.EndsAll
 	}
 	right := sockdiag.MayEnd()
 	if right == nil {
-		return itself{}
+		return itself{}, wire.EndsAll
 	}
-	if err := ender.MayEnd(); err != nil {
+	traces, err := ender.MayEnd()
+	if err != nil {
 		a.cfg.Log.Info("nobody ends open connections here: what a rule allowed goes on after its end until either side ends it (--ender)", "err", errors.Join(right, err))
-		return nil
+		return nil, wire.EndsNone
 	}
-	return &ender.Child{PID: func() int { return a.envoy.PID() }}
+	child := &ender.Child{PID: func() int { return a.envoy.PID() }, Untraced: a.untraced}
+	if traces {
+		return child, wire.EndsTraced
+	}
+	return child, wire.EndsAll
+}
+
+// Why Envoy is not traced.
+var (
+	errSettingsUnknown = errors.New("the mesh's settings have not come yet, which say whether Envoy may be traced (ptrace) to end a connection")
+	errNeverTrace      = errors.New("the mesh's settings let no agent trace its Envoy (sallyport.traceProxies: false)")
+)
+
+// untraced says why Envoy may not be traced, as the controller said last.
+func (a *agent) untraced() error {
+	if why := a.tracing.Load(); why != nil {
+		return *why
+	}
+	return errSettingsUnknown
+}
+
+// useDefaults takes what the controller says of a proxy that is not about names.
+func (a *agent) useDefaults(d name.Defaults) {
+	a.full.want(d.DenyUnrecorded)
+	var why error
+	if d.NeverTrace {
+		why = errNeverTrace
+	}
+	a.tracing.Store(&why)
 }
 
 // itself ends connections with the agent's own rights.

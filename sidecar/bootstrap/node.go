@@ -65,10 +65,7 @@ func NewNode(o Options) Node {
 	}
 	if o.Questions != "" {
 		metadata[wire.EndsMetadata] = "true"
-		metadata[wire.EndsConnectionsMetadata] = "true"
-		if o.EndsNone {
-			metadata[wire.EndsConnectionsMetadata] = wire.EndsNone
-		}
+		metadata[wire.EndsConnectionsMetadata] = o.EndsConnections
 	}
 	if o.Sessions > 0 {
 		metadata[netcap.SessionsMetadata] = o.Sessions

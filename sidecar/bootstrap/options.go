@@ -34,9 +34,11 @@ type Options struct {
 	ProxyConfig map[string]any
 	Metadata    map[string]any // further node metadata; wins over what is derived from the fields above
 
-	Socket     string         // path of the agent's socket
-	Questions  string         // path of the socket by which the agent asks an egress gateway's table; "": there is none
-	EndsNone   bool           // nobody there may end connections that are open
+	Socket    string // path of the agent's socket
+	Questions string // path of the socket by which the agent asks an egress gateway's table; "": there is none
+	// EndsConnections says whether connections that are open may be ended there, and how (wire.EndsConnectionsMetadata).
+	EndsConnections string
+
 	Resolver   netip.AddrPort // who resolves names for Envoy
 	IPv6       bool           // of the agent of a node: its kernel has it
 	DNSCapture bool           // the agent answers the application's DNS from the mesh's names

@@ -59,12 +59,28 @@ func (a *Asker) Ask(ctx context.Context, q envoylog.Question) (envoylog.Answer, 
 // AskAtPod is Ask at a sidecar. What it asks about a request there policies alone answer; if they let it, the table of its port is asked whether anything is registered there still for its host. A row
 // answers about TLS, and that it is registered for something else says enough. What a rule lets out is nobody's to register.
 func (a *Asker) AskAtPod(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
-	answer, err := a.Ask(ctx, q)
 	port, bad := strconv.ParseUint(q.Authority[strings.LastIndexByte(q.Authority, ':')+1:], 10, 16)
-	if err != nil || answer.Denied || q.Kind != wire.KindHTTP || q.Outside != wire.Leaves || bad != nil {
+	if bad != nil {
+		return a.Ask(ctx, q)
+	}
+	return a.askBoth(ctx, q, wire.DecideName(uint32(port)))
+}
+
+// AskAtNode is AskAtPod where a port may have several tables: Envoy says which one is that of the request's pod. Where it says none, since the controller has it say none, policies alone answer.
+func (a *Asker) AskAtNode(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
+	if q.PortTable == "" {
+		return a.Ask(ctx, q)
+	}
+	return a.askBoth(ctx, q, q.PortTable)
+}
+
+// askBoth asks policies, and then a table.
+func (a *Asker) askBoth(ctx context.Context, q envoylog.Question, table string) (envoylog.Answer, error) {
+	answer, err := a.Ask(ctx, q)
+	if err != nil || answer.Denied || q.Kind != wire.KindHTTP || q.Outside != wire.Leaves {
 		return answer, err
 	}
-	q.Kind, q.Outside, q.Method, q.Path, q.Table = wire.KindTLS, "", "", "", wire.DecideName(uint32(port))
+	q.Kind, q.Outside, q.Method, q.Path, q.Table = wire.KindTLS, "", "", "", table
 	there, err := a.Ask(ctx, q)
 	if err == nil && there.Gone {
 		return there, nil

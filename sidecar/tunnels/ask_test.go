@@ -220,6 +220,14 @@ func TestAskAtPod(t *testing.T) {
 	if v, err := a.AskAtPod(t.Context(), q); err != nil || !v.Denied || v.Why != "the host is not registered any more" {
 		t.Errorf("of one that is not: %+v %v", v, err)
 	}
+	seen, q.PortTable = "", "8080~shop"
+	if v, err := a.AskAtNode(t.Context(), q); err != nil || !v.Denied || seen != "8080~shop POST a.test:8080 tls" {
+		t.Errorf("at a node, of one that is not: asked %q: %+v %v", seen, v, err)
+	}
+	q.PortTable = ""
+	if v, err := a.AskAtNode(t.Context(), q); err != nil || v.Denied {
+		t.Errorf("at a node, of one whose table nobody says: %+v %v", v, err)
+	}
 	q.Outside = "2"
 	if v, err := a.AskAtPod(t.Context(), q); err != nil || v.Denied {
 		t.Errorf("of one that rules let out: %+v %v", v, err)

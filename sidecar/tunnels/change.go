@@ -52,6 +52,7 @@ const (
 const (
 	ofNamespace = "own/"
 	ofRoot      = "root/"
+	ofSeveral   = "root=" // with the policies' names: of namespaces that are told by these alone
 	everybody   = "*"
 )
 

@@ -3,6 +3,7 @@ package tunnels
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -49,15 +50,26 @@ func (u unseen) mean(by record.Object, client string) bool {
 	case by.Kind == wire.EgressPolicy && by.Namespace == client && u.within(client):
 		return true
 	case by.Kind == wire.EgressPolicy: // the root namespace's, which is a client, too
-		return u[ofRoot+client] != nil || u[ofRoot+everybody] != nil || u[rootPolicies] != nil
+		return u[ofRoot+client] != nil || u[ofRoot+everybody] != nil || u[rootPolicies] != nil || u.any(func(name string) bool { return strings.HasPrefix(name, ofSeveral) })
 	case by.Kind == wire.AuthorizationPolicy:
-		for name := range u {
-			if !strings.HasPrefix(name, ofNamespace) && !strings.HasPrefix(name, ofRoot) {
-				return true
-			}
+		return u.any(func(name string) bool { return !ofPolicies(name) })
+	}
+	return false
+}
+
+// any says whether the name of one of the resources is so.
+func (u unseen) any(is func(name string) bool) bool {
+	for name := range u {
+		if is(name) {
+			return true
 		}
 	}
 	return false
+}
+
+// ofPolicies says whether EgressPolicies are kept by a resource of this name: a level, or a filter itself, for what a route leads elsewhere, too.
+func ofPolicies(name string) bool {
+	return slices.ContainsFunc([]string{ofNamespace, ofRoot, ofSeveral, rootPolicies, ownPolicies}, func(begins string) bool { return strings.HasPrefix(name, begins) })
 }
 
 // within says whether a namespace's own level looks so, among those of one resource.

@@ -65,6 +65,20 @@ func TestUnseenOfNamespaces(t *testing.T) {
 			t.Errorf("%s: what is gone is remembered: %v", where, u)
 		}
 	}
+	header, err := proto.Marshal(&corev3.TypedExtensionConfig{TypedConfig: packed(&matchingv3.ExtensionWithMatcher{XdsMatcher: looks("x-stage", "").GetMatcher()})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, egress := range map[string]bool{"root/*": true, "root/shop": true, "root=mesh,more": true, rootPolicies: true, rootPolicies + ".led": false, "root/cart": false, "own/cart": false, "sallyport.authorization": false} {
+		u := unseen{}
+		u.set(Change{Type: extensionType, Names: []string{name}, Bodies: [][]byte{header}})
+		if got := u.mean(record.Object{Kind: wire.EgressPolicy, Namespace: "istio-system", Name: "mesh"}, "shop"); got != egress {
+			t.Errorf("at a gateway, of %s: the root namespace's denial says nothing: %t", name, got)
+		}
+		if got := u.mean(record.Object{Kind: wire.AuthorizationPolicy, Namespace: "istio-system", Name: "mesh"}, "shop"); got != (name == "sallyport.authorization") {
+			t.Errorf("at a gateway, of %s: an AuthorizationPolicy's denial says nothing: %t", name, got)
+		}
+	}
 	for _, odd := range []string{"", "x", "\x12\xff\xff", string([]byte{0x12, 2, 0x12, 9})} { // of no message
 		if levelsOf([]byte(odd)) != nil {
 			t.Errorf("%q has levels", odd)

@@ -3,7 +3,10 @@ package verify
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Mark is what a verdict looks like at the beginning of a line.
@@ -25,7 +28,21 @@ func Line(r Result, why string) string {
 	if r.Verdict == Open {
 		verdict = "OPEN"
 	}
-	return fmt.Sprintf("%s %-10s  %-8s %s: %s\n", Mark(r.Verdict), r.Way, verdict, r.Tried, strings.ReplaceAll(why, "\n", "\n    "))
+	return fmt.Sprintf("%s %-10s  %-8s %s: %s\n", Mark(r.Verdict), visible(r.Way), visible(verdict), visible(r.Tried), strings.ReplaceAll(visible(why), "\n", "\n    "))
+}
+
+// visible makes a text safe for a terminal. What was seen is what others' servers answered, and a report may come from a pod: what does not print but ends a line (escape sequences,
+// marks that turn the direction of writing) is shown as its code.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // Why is what a result says of itself.

@@ -31,7 +31,7 @@ func http11Only() *httpstatev3.Config {
 
 // WithoutHTTP11Only leaves that out for a route to where the TLS of the cluster's own says what is spoken.
 func WithoutHTTP11Only(r *routev3.Route) *routev3.Route {
-	return WithFilterConfig(r, filterHTTP11Only, ToAny(&routev3.FilterConfig{Disabled: true}))
+	return WithFilterConfig(r, filterHTTP11Only, turnedOff())
 }
 
 // upgradesOverHTTP11 is alone for requests that ask for an upgrade, such as WebSocket's.

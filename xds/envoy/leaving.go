@@ -50,7 +50,7 @@ func Leaving(policies, ends bool) []*resource.Resource {
 	if policies {
 		state := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
 		notes.OnRequestHeaders = append(notes.OnRequestHeaders, cameAs(state(wire.StateOutside)+" "+state(wire.StateHost)+state(wire.StateAt)))
-		made = tells(state(wire.StateClient), state(wire.StateFrom))
+		made = tells(state(wire.StateClient), state(wire.StateFrom), HeaderTable, TableFormat)
 	}
 	if ends {
 		notes.OnRequestHeaders = append(notes.OnRequestHeaders, mayGoOn())

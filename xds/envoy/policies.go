@@ -96,9 +96,13 @@ func askedByName() *hcmv3.HttpFilter {
 // rowHost is where a row of an exit, or a route of a sidecar's, says of which host it is.
 const rowHost = "host"
 
-// NoteRowHost says in a row that it is of this host and of no other.
+// NoteRowHost says in a row that it is of this host and of no other, so that nothing looks for the host: a filter that has nothing to do costs each request, too.
 func NoteRowHost(row *routev3.VirtualHost, host string) {
 	row.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"sallyport": fields(rowHost, host)}}
+	if row.TypedPerFilterConfig == nil {
+		row.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	row.TypedPerFilterConfig[filterAskedHost] = turnedOff()
 }
 
 // hostSaid is that host; nothing where the row is of several.

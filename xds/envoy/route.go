@@ -90,6 +90,9 @@ func EnableFilters(r *routev3.Route, filters ...string) *routev3.Route {
 // turnedOn is what turns a filter on, as it is configured.
 func turnedOn() *anypb.Any { return ToAny(&routev3.FilterConfig{Config: &anypb.Any{}}) }
 
+// turnedOff leaves a filter out.
+func turnedOff() *anypb.Any { return ToAny(&routev3.FilterConfig{Disabled: true}) }
+
 // WithFilterConfig gives a filter a configuration of the route's own, which also turns it on.
 func WithFilterConfig(r *routev3.Route, filter string, config *anypb.Any) *routev3.Route {
 	if r.TypedPerFilterConfig == nil {

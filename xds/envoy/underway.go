@@ -48,7 +48,7 @@ func underWay() []*hcmv3.HttpFilter {
 	as := cameAs("%REQ(" + wire.HeaderRegisteredIn + ")% %REQ(:AUTHORITY)%")
 	return []*hcmv3.HttpFilter{
 		off(httpFilter(filterUnderWay, &httpstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{as}})),
-		off(httpFilter(filterTells, tells("%DOWNSTREAM_PEER_URI_SAN%", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"))),
+		off(httpFilter(filterTells, tells("%DOWNSTREAM_PEER_URI_SAN%", "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", HeaderKind, "%FILTER_STATE("+wire.StateSpoken+":PLAIN)%"))),
 	}
 }
 
@@ -57,18 +57,19 @@ func cameAs(host string) *statev3.FilterStateValue {
 	return State(wire.StateUnderWay, "%REQ(:METHOD)% "+host+" %REQ(:PATH)%"+untilWhole+"%REQUEST_DURATION%", NotShared)
 }
 
-// tells is what tells of requests whose client, and whose address, are format strings.
-func tells(client, from string) *matchingv3.ExtensionWithMatcher {
+// tells is what tells of requests whose client, and whose address, are format strings, and so is what else is told, as a header.
+func tells(client, from, header, more string) *matchingv3.ExtensionWithMatcher {
 	method := HeaderInput(":method")
 	whole := Not(InputHasSuffix(StateInput(wire.StateUnderWay), untilWhole))
-	short := AllOf(InputMatches(HeaderInput("content-length"), aFew), Not(InputMatches(HeaderInput("upgrade"), ".+")))
-	connect := InputIs(method, "CONNECT") // what is inside is told of by itself (package tunnels)
-	answer := AnyOf(InputMatches(answerInput("content-length"), aFew), InputMatches(answerInput(":status"), "204|304"), InputIs(method, "HEAD"), connect)
+	connect := InputIs(method, "CONNECT") // whatever length its client says
+	short := AllOf(InputMatches(HeaderInput("content-length"), aFew), Not(InputMatches(HeaderInput("upgrade"), ".+")), Not(connect))
+	tunnel := AllOf(connect, InputMatches(StateInput(wire.StateTunnel), ".+")) // it has its connection to itself, and what is inside is told of by itself (package tunnels)
+	answer := AnyOf(InputMatches(answerInput("content-length"), aFew), InputMatches(answerInput(":status"), "204|304"), InputIs(method, "HEAD"), tunnel)
 	return madeWhen(MatchList([]*cncfmatcherv3.Matcher_MatcherList_FieldMatcher{
-		MatchCase(Not(AnyOf(whole, short, connect)), tell(client, from, &extprocv3.ProcessingMode{
+		MatchCase(Not(AnyOf(whole, short, tunnel)), tell(client, from, header, more, &extprocv3.ProcessingMode{
 			RequestHeaderMode: extprocv3.ProcessingMode_SEND, ResponseHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 		})),
-		MatchCase(Not(answer), tell(client, from, &extprocv3.ProcessingMode{ // waits for the answer
+		MatchCase(Not(answer), tell(client, from, header, more, &extprocv3.ProcessingMode{ // waits for the answer
 			RequestHeaderMode: extprocv3.ProcessingMode_SKIP, ResponseHeaderMode: extprocv3.ProcessingMode_SEND, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 		})),
 	}, nil))
@@ -88,17 +89,19 @@ func answerInput(name string) *cncfcorev3.TypedExtensionConfig {
 }
 
 // tell makes what tells the agent of a request. What it waits for at the end keeps its stream open as long as the request is.
-func tell(client, from string, mode *extprocv3.ProcessingMode) *OnMatch {
+func tell(client, from, header, more string, mode *extprocv3.ProcessingMode) *OnMatch {
 	told := func(key, value string) *corev3.HeaderValue { return &corev3.HeaderValue{Key: key, Value: value} }
+	says := []*corev3.HeaderValue{
+		told(wire.HeaderUnderWay, "%FILTER_STATE("+wire.StateUnderWay+":PLAIN)%"),
+		told(wire.HeaderPeer, client),
+		told(wire.HeaderFrom, from),
+		told(wire.HeaderBegan, "%START_TIME(%s.%9f)%"),
+		told(header, more),
+	}
 	return OnMatchAction("tell", &compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.ext_proc", TypedConfig: ToAny(&extprocv3.ExternalProcessor{
 		GrpcService: &corev3.GrpcService{
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.UnderWayCluster}},
-			InitialMetadata: []*corev3.HeaderValue{
-				told(wire.HeaderUnderWay, "%FILTER_STATE("+wire.StateUnderWay+":PLAIN)%"),
-				told(wire.HeaderPeer, client),
-				told(wire.HeaderFrom, from),
-				told(wire.HeaderBegan, "%START_TIME(%s.%9f)%"),
-			},
+			InitialMetadata: says,
 		},
 		ProcessingMode:   mode,
 		MessageTimeout:   durationpb.New(tellWithin),

@@ -61,10 +61,22 @@ func (c *Cache) Enforcing(policies []config.Key) map[config.Key]Enforcement {
 				l = st.lagWith(ns, root)
 				lags[ns] = l
 			}
-			out[p.Key] = out[p.Key].with(st.node.GetId(), l, st.ends == wire.EndsNone)
+			out[p.Key] = out[p.Key].with(st.node.GetId(), l, st.endsBy(c.snapshot.Mesh.TraceProxies) == wire.EndsNone)
 		}
 	}
 	return out
+}
+
+// endsBy is what its agent says of whether connections that are open can be ended there, as the mesh's settings let it: one that would have to trace its Envoy may not where these
+// forbid it.
+func (s *stream) endsBy(traceProxies bool) string {
+	switch {
+	case s.ends != wire.EndsTraced:
+		return s.ends
+	case traceProxies:
+		return wire.EndsAll
+	}
+	return wire.EndsNone
 }
 
 // with counts a proxy more.

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/resource"
@@ -96,6 +97,7 @@ func (l *lab) refusing(what string, o *config.Object, who, words string) {
 // reads words that may be about another's.
 func TestRefusalOfOthers(t *testing.T) {
 	shop, cart, everywhere := egressPolicy("shop", "list", "1"), egressPolicy("cart", "list", "1"), egressPolicy("istio-system", "all", "1")
+	everywhere.Spec.(*v1alpha1.EgressPolicy).Namespaces = &v1alpha1.NamespaceSelector{Names: []string{"shop"}} // so that there is an index
 	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), shop, cart, everywhere)...)
 	gateway := node("egress-1", "istio-system", "istio", "egressgateway")
 	gateway.Id = "router~10.0.0.2~egress-1.istio-system~istio-system.svc.cluster.local"
@@ -167,7 +169,7 @@ func TestEndless(t *testing.T) {
 	l := newLab(t, everybody)
 	policy := egressPolicy("shop", "list", "one")
 	l.apply(policy)
-	for name, says := range map[string]string{"app-1": meta.EndsNone, "app-2": "true", "app-3": "", "app-0": meta.EndsNone} {
+	for name, says := range map[string]string{"app-1": meta.EndsNone, "app-2": "true", "app-3": "", "app-0": meta.EndsNone, "app-4": meta.EndsTraced} {
 		sidecar := node(name, "shop")
 		sidecar.Metadata.Fields[serve.MetaAccount] = structpb.NewStringValue("app")
 		if says != "" {
@@ -177,7 +179,7 @@ func TestEndless(t *testing.T) {
 		c.ask(resource.Extension, envoy.FilterRoot, envoy.FilterOwn)
 		c.take(resource.Extension)
 	}
-	l.enforcing("all have it", policy, "one", 4, 4)
+	l.enforcing("all have it", policy, "one", 5, 5)
 	e := l.cache.Enforcing([]config.Key{policy.Key})[policy.Key]
 	if both := e.Add(serve.Enforcement{Endless: 1, EndlessAt: "z"}); e.Endless != 2 || !strings.Contains(e.EndlessAt, "app-0") || both.Endless != 3 || both.EndlessAt != e.EndlessAt {
 		t.Errorf("%+v, with another replica's %+v", e, both)
@@ -186,6 +188,12 @@ func TestEndless(t *testing.T) {
 		if want := strings.Contains(p.ID, "app-0") || strings.Contains(p.ID, "app-1"); (p.Ends == meta.EndsNone) != want {
 			t.Errorf("%s: %q", p.ID, p.Ends)
 		}
+	}
+	untraced := mesh.Default()
+	untraced.TraceProxies = false
+	l.cache.Publish(l.registry.SetMesh(&untraced))
+	if e := l.cache.Enforcing([]config.Key{policy.Key})[policy.Key]; e.Endless != 3 {
+		t.Errorf("where no agent may trace its Envoy: %+v", e)
 	}
 }
 

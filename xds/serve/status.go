@@ -177,7 +177,7 @@ func (c *Cache) Proxies() []ProxyStatus {
 	defer c.mu.Unlock()
 	out := make([]ProxyStatus, 0, len(c.streams))
 	for _, st := range c.streams {
-		out = append(out, st.status())
+		out = append(out, st.status(c.snapshot.Mesh.TraceProxies))
 	}
 	slices.SortFunc(out, func(a, b ProxyStatus) int { return cmp.Compare(a.ID, b.ID) })
 	return out
@@ -197,10 +197,10 @@ func (c *Cache) Connected() []string {
 	return slices.Compact(ids)
 }
 
-func (s *stream) status() ProxyStatus {
+func (s *stream) status(traceProxies bool) ProxyStatus {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()
-	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Ends: s.ends, Types: map[string]typeStats{}}
+	p := ProxyStatus{ID: s.node.GetId(), Namespace: s.proxy.Namespace, Synced: true, Ends: s.endsBy(traceProxies), Types: map[string]typeStats{}}
 	for _, t := range resource.Types() {
 		of := &s.stats.types[t]
 		if of.Sent == "" {

@@ -98,7 +98,7 @@ func policedTry(try func(*rand.Rand, *envoys) tried) func(*rand.Rand, *envoys) t
 		if x.Scheme == policy.HTTP {
 			x.Path, x.Method = one(r, registrytest.PathsTried), one(r, []string{"", "POST", "PUT"})
 			if r.IntN(3) == 0 {
-				x.Headers = map[string][]string{"x-team": {one(r, []string{"a", "ab", "b", "axb", ""})}}
+				x.Headers = map[string][]string{"x-team": one(r, [][]string{{"a"}, {"ab"}, {"b"}, {"axb"}, {""}, {"b", "a"}, {"c, a ,b"}, {"a", "c"}, {"ab,", "c"}})}
 			}
 		}
 		return x

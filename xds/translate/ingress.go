@@ -59,7 +59,7 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, shown *certificates) ingress.Inputs {
 	in := ingress.Inputs{
 		Servers: c.ingress(s).Chains(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts, Connect: s.Mesh.ConnectTimeout,
-		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny},
+		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies},
 	}
 	u = u.clone()
 	for _, server := range in.Servers {

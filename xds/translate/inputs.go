@@ -129,7 +129,7 @@ func (c Class) secretsAt() registry.SecretAccess {
 // cluster's names, and the resolvers that gateways ask do not.
 func sidecarDNSDefaults(s *registry.Snapshot, outside resolve.OutboundPolicy) name.Defaults {
 	dns := s.Mesh.DNS
-	r := name.Defaults{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep, DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}
+	r := name.Defaults{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep, DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}
 	if dns.Refuses(outside.AllowAny) {
 		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ObjectRef(outside.By)
 		if dns.Unregistered == mesh.Refuse {
@@ -143,7 +143,7 @@ func sidecarDNSDefaults(s *registry.Snapshot, outside resolve.OutboundPolicy) na
 // To the mesh's reserved addresses a gateway is led by no name either.
 func exitDNSDefaults(s *registry.Snapshot, shared bool) name.Defaults {
 	dns := s.Mesh.DNS
-	r := name.Defaults{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts(), DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}
+	r := name.Defaults{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts(), DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}
 	if shared {
 		for _, addr := range s.ReservedAddresses() {
 			r.Never = append(r.Never, addr.String())

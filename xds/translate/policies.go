@@ -183,8 +183,14 @@ func policyNames(s *registry.Snapshot) []string {
 			out = append(out, ownName(ns))
 		}
 	}
-	return append(out, slices.Sorted(maps.Keys(resolve.Root(s).Levels))...)
+	if root := resolve.Root(s); !rootForAll(root) {
+		out = append(out, slices.Sorted(maps.Keys(root.Levels))...)
+	}
+	return out
 }
+
+// rootForAll says whether the root namespace's level is one for everybody: then the filter is that level itself, since an index, and what makes the filter that it leads to, cost each request.
+func rootForAll(root resolve.RootLevels) bool { return len(root.Of) == 0 && root.Others != "" }
 
 // policiesKept says which levels anybody has, and whether rules of theirs end.
 func policiesKept(s *registry.Snapshot) (k envoy.Enforcement) {
@@ -267,11 +273,17 @@ func (e *edit) indexes(s *registry.Snapshot, trust envoy.TrustDomains) {
 	now := []*resource.Resource{
 		policyfilter.Index(envoy.FilterOwn, of, "", trust),
 		policyfilter.Index(envoy.FilterOwnLed, of, "", trust),
-		policyfilter.Index(envoy.FilterRoot, root.Of, root.Others, trust),
-		policyfilter.Index(envoy.FilterRootLed, root.Of, root.Others, trust),
 	}
-	for name, level := range root.Levels {
-		now = append(now, policyfilter.RootLevel(name, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
+	if rootForAll(root) {
+		level := root.Levels[root.Others]
+		for _, filter := range []string{envoy.FilterRoot, envoy.FilterRootLed} {
+			now = append(now, policyfilter.RootLevel(filter, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
+		}
+	} else {
+		now = append(now, policyfilter.Index(envoy.FilterRoot, root.Of, root.Others, trust), policyfilter.Index(envoy.FilterRootLed, root.Of, root.Others, trust))
+		for name, level := range root.Levels {
+			now = append(now, policyfilter.RootLevel(name, level.Namespace, level.Governed(), trust, closesUnregistered(s)))
+		}
 	}
 	var gone []*resource.Resource
 	e.next.WalkPrefix(resource.Extension, "root", func(r *resource.Resource) bool { gone = append(gone, r); return true })

@@ -131,7 +131,7 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: cmp.Or(c.Recorded, s.Mesh.Audit.Mesh), Hosts: hosts,
-		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
+		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
 	}}
 	in.setAuthorizers(s, c)
 	in.Pods.Namespaces = []string{c.Gateway.Namespace}

@@ -44,6 +44,8 @@ const EndsMetadata = "SALLYPORT_ENDS_REQUESTS"
 const (
 	EndsConnectionsMetadata = "SALLYPORT_ENDS_CONNECTIONS"
 	EndsNone                = "false"
+	EndsTraced              = "traced" // by tracing Envoy alone, which the mesh's settings may forbid
+	EndsAll                 = "true"
 )
 
 // What the agent ends is recorded with one of these as Envoy's details. After EndedDetails comes why, as a query's value is written: Envoy takes no spaces.

@@ -43,7 +43,7 @@ func (s *survey) endsNothing() {
 		})
 		if proxy, _ := s.proxyOf(p); policed && proxy.Ends == wire.EndsNone {
 			s.say(p, admission.Warning, "", "", "nobody may end open connections at its proxy: TLS and TCP that leave there go on after the end of the rule that let them through, and after edits that deny them",
-				"see the proxy's log for the reason (a seccomp profile, or kernel.yama.ptrace_scope, of the node); or let what must end leave by an egress gateway")
+				"see the proxy's log for the reason (a seccomp profile, or kernel.yama.ptrace_scope, of the node; or sallyport.traceProxies: false in the mesh settings); or let what must end leave by an egress gateway")
 		}
 	}
 }

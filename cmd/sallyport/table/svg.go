@@ -36,6 +36,7 @@ type drawnCell struct {
 // (https://www.w3.org/TR/svg-aam-1.0/).
 func (t Table) SVG(w io.Writer) error {
 	d := drawing{Table: t, Height: (len(t.Rows) + 1) * line}
+	d.Title, d.Description = inXML(t.Title), inXML(t.Description)
 	widths := make([]int, len(t.Heads))
 	all := append([][]string{t.Heads}, t.Rows...)
 	for _, row := range all {
@@ -47,7 +48,7 @@ func (t Table) SVG(w io.Writer) error {
 		drawn := drawnLine{Y: n * line, TextY: n*line + 18, Head: n == 0}
 		x := 0
 		for i, text := range row {
-			cell := drawnCell{X: x, TextX: x + padding, Width: widths[i], Text: text, Class: "plain"}
+			cell := drawnCell{X: x, TextX: x + padding, Width: widths[i], Text: inXML(text), Class: "plain"}
 			if i == t.Verdict && n > 0 {
 				cell.Class, _, _ = strings.Cut(text, " ")
 			}
@@ -58,6 +59,16 @@ func (t Table) SVG(w io.Writer) error {
 		d.Lines = append(d.Lines, drawn)
 	}
 	return picture.Execute(w, d)
+}
+
+// inXML has a replacement for what no document of XML may hold, escaped or not (XML 1.0, 2.2): else nobody opens the picture.
+func inXML(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= ' ' && r != 0xfffe && r != 0xffff || r == '\t' || r == '\n' || r == '\r' {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
 }
 
 var picture = template.Must(template.New("svg").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="{{.Height}}" viewBox="0 0 {{.Width}} {{.Height}}" role="figure" aria-labelledby="title description">

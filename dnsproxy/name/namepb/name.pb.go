@@ -122,6 +122,7 @@ type Defaults struct {
 	KeepEch        bool                   `protobuf:"varint,9,opt,name=keep_ech,json=keepEch,proto3" json:"keep_ech,omitempty"`
 	Never          []string               `protobuf:"bytes,10,rep,name=never,proto3" json:"never,omitempty"`
 	DenyUnrecorded bool                   `protobuf:"varint,11,opt,name=deny_unrecorded,json=denyUnrecorded,proto3" json:"deny_unrecorded,omitempty"` // no matter of names: what a proxy does whose disk takes no more audit records
+	NeverTrace     bool                   `protobuf:"varint,12,opt,name=never_trace,json=neverTrace,proto3" json:"never_trace,omitempty"`             // likewise: its agent does not trace it to end a connection
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -233,6 +234,13 @@ func (x *Defaults) GetDenyUnrecorded() bool {
 	return false
 }
 
+func (x *Defaults) GetNeverTrace() bool {
+	if x != nil {
+		return x.NeverTrace
+	}
+	return false
+}
+
 type Forward struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
@@ -296,7 +304,7 @@ const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\x03ttl\x18\x03 \x01(\rR\x03ttl\x12\x18\n" +
 	"\aaliases\x18\x04 \x03(\tR\aaliases\x12;\n" +
 	"\bdefaults\x18\x05 \x01(\v2\x1f.sallyport.dnsproxy.v1.DefaultsR\bdefaults\x12\x1c\n" +
-	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xdd\x02\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xfe\x02\n" +
 	"\bDefaults\x12\x16\n" +
 	"\x06refuse\x18\x01 \x01(\bR\x06refuse\x12\x14\n" +
 	"\x05local\x18\x02 \x03(\tR\x05local\x12\x1d\n" +
@@ -310,7 +318,9 @@ const file_dnsproxy_name_namepb_name_proto_rawDesc = "" +
 	"\bkeep_ech\x18\t \x01(\bR\akeepEch\x12\x14\n" +
 	"\x05never\x18\n" +
 	" \x03(\tR\x05never\x12'\n" +
-	"\x0fdeny_unrecorded\x18\v \x01(\bR\x0edenyUnrecorded\"?\n" +
+	"\x0fdeny_unrecorded\x18\v \x01(\bR\x0edenyUnrecorded\x12\x1f\n" +
+	"\vnever_trace\x18\f \x01(\bR\n" +
+	"neverTrace\"?\n" +
 	"\aForward\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x1c\n" +
 	"\tupstreams\x18\x02 \x03(\tR\tupstreamsB5Z3github.com/sallyport/sallyport/dnsproxy/name/namepbb\x06proto3"

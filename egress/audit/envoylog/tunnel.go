@@ -47,6 +47,7 @@ type Question struct {
 
 	Method, Path string // of a request
 	Outside      string // of one that leaves where no exit is: as what policies judged it
+	PortTable    string // of such a one, at a node: the table of its port, whose rows say what is registered there
 
 	Table, Dialled, Range string // of a connection that leaves there: the table that was asked, the address that the client connected to, and what was asked for last, "host:port"
 	Registered            string // the host by whose registration it leaves; "" where none is known

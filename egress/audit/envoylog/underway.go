@@ -3,6 +3,7 @@ package envoylog
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ const EndedReason = "ended when it was not allowed any more: "
 const mostUnderWay = 32 << 10
 
 // UnderWay reads what an exit's Envoy tells its agent of a request that is under way: as what it came, "METHOD REGISTERED-IN AUTHORITY PATH", who its client is, from where it came, and since when, in
-// seconds. "-" is nothing. It is Unknown where nobody can ask about it.
-func UnderWay(as, peer, from, began string) Tunnel {
+// seconds. "-" is nothing. It is Unknown where nobody can ask about it. Of a CONNECT, kind is what its bytes are taken for: it is asked about as the connection that it is.
+func UnderWay(as, peer, from, began, kind string) Tunnel {
 	method, rest, _ := strings.Cut(as, " ")
 	in, rest, _ := strings.Cut(rest, " ")
 	authority, path, whole := strings.Cut(rest, " ")
@@ -26,21 +27,26 @@ func UnderWay(as, peer, from, began string) Tunnel {
 		path = path[:end] // no policy looks further
 	}
 	since, known := readBegan(began)
-	if !whole || !known || len(path) > mostUnderWay || !strings.HasPrefix(path, "/") || strings.Contains(in, "~") || strings.Contains(peer, ",") {
+	connect := method == http.MethodConnect && (kind == wire.KindTLS || kind == wire.KindTCP)
+	if !whole || !known || len(path) > mostUnderWay || !strings.HasPrefix(path, "/") && !connect || strings.Contains(in, "~") || strings.Contains(peer, ",") {
 		return Tunnel{Unknown: true}
+	}
+	if connect {
+		return Tunnel{Began: since, Question: Question{Kind: kind, Authority: authority, Peer: orNothing(peer), From: orNothing(from), Subset: orNothing(in)}}
 	}
 	return Tunnel{Began: since, Question: Question{
 		Kind: wire.KindHTTP, Authority: authority, Peer: orNothing(peer), From: orNothing(from), Subset: orNothing(in), Method: method, Path: visible(path),
 	}}
 }
 
-// Leaving is UnderWay where no exit is: as what it came, "METHOD OUTSIDE HOST:PORT PATH", names what policies judged, which is what is asked about again.
-func Leaving(as, peer, from, began string) Tunnel {
-	t := UnderWay(as, peer, from, began)
+// Leaving is UnderWay where no exit is: as what it came, "METHOD OUTSIDE HOST:PORT PATH", names what policies judged, which is what is asked about again; table is that of its port, where Envoy
+// has several for one.
+func Leaving(as, peer, from, began, table string) Tunnel {
+	t := UnderWay(as, peer, from, began, "")
 	if t.Unknown {
 		return t
 	}
-	t.Outside, t.Subset = t.Subset, ""
+	t.Outside, t.Subset, t.PortTable = t.Subset, "", orNothing(table)
 	if end := strings.LastIndexByte(t.Authority, ':'); end > 0 && strings.Contains(t.Authority[:end], ":") { // an address
 		t.Authority = net.JoinHostPort(t.Authority[:end], t.Authority[end+1:])
 	}

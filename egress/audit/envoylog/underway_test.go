@@ -21,13 +21,20 @@ func TestUnderWay(t *testing.T) {
 		"GET - [2001:db8::1]:80 /x#fragment": {Authority: "[2001:db8::1]:80", Method: "GET", Path: "/x"},
 	} {
 		want.Kind, want.Peer, want.From = "http", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7"
-		got := envoylog.UnderWay(as, want.Peer, want.From, began)
+		got := envoylog.UnderWay(as, want.Peer, want.From, began, "-")
 		if got.Unknown || got.Question != want || !got.Began.Equal(since) {
 			t.Errorf("%q: %+v", as, got)
 		}
 	}
-	if got := envoylog.UnderWay("GET - a.test /", "-", "127.0.0.1", began); got.Unknown || got.Peer != "" {
+	if got := envoylog.UnderWay("GET - a.test /", "-", "127.0.0.1", began, ""); got.Unknown || got.Peer != "" {
 		t.Errorf("a forward proxy's: %+v", got)
+	}
+	for kind, known := range map[string]bool{"tls": true, "tcp": true, "": false, "-": false, "http": false} {
+		got := envoylog.UnderWay("CONNECT bank a.test:443 -#-", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7", began, kind)
+		want := envoylog.Question{Kind: kind, Authority: "a.test:443", Peer: "spiffe://cluster.local/ns/shop/sa/app", From: "10.0.0.7", Subset: "bank"}
+		if got.Unknown == known || known && got.Question != want {
+			t.Errorf("a CONNECT for %q: %+v", kind, got)
+		}
 	}
 	for what, of := range map[string][3]string{
 		"nothing":          {"", "", ""},
@@ -39,7 +46,7 @@ func TestUnderWay(t *testing.T) {
 		"another address":  {"GET bank~10.0.0.1:80 a.test /", "-", began},
 		"a path too long":  {"GET - a.test /" + strings.Repeat("x", 33<<10), "-", began},
 	} {
-		if got := envoylog.UnderWay(of[0], of[1], "10.0.0.7", of[2]); got != (envoylog.Tunnel{Unknown: true}) {
+		if got := envoylog.UnderWay(of[0], of[1], "10.0.0.7", of[2], "-"); got != (envoylog.Tunnel{Unknown: true}) {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
@@ -54,11 +61,14 @@ func TestLeaving(t *testing.T) {
 		"GET by-policy 192.0.2.1:80 /a%2Fb#": {Authority: "192.0.2.1:80", Outside: "by-policy", Path: "/a%2Fb"},
 	} {
 		want.Kind, want.Method, want.Peer, want.From = "http", "GET", "spiffe://cluster.local/ns/shop/sa/app", "10.0.0.7"
-		if got := envoylog.Leaving(as, want.Peer, want.From, began); got.Unknown || got.Question != want {
-			t.Errorf("%q: %+v", as, got)
+		for table, port := range map[string]string{"-": "", "": "", "443~shop": "443~shop"} {
+			want.PortTable = port
+			if got := envoylog.Leaving(as, want.Peer, want.From, began, table); got.Unknown || got.Question != want {
+				t.Errorf("%q, %q: %+v", as, table, got)
+			}
 		}
 	}
-	if got := envoylog.Leaving("GET leaves a.test", "-", "-", began); !got.Unknown {
+	if got := envoylog.Leaving("GET leaves a.test", "-", "-", began, ""); !got.Unknown {
 		t.Errorf("without a path: %+v", got)
 	}
 }

@@ -20,6 +20,8 @@ import (
 // profile that containerd gives, it has a thread of that process do the same (ptrace(2)), which that profile lets it.
 type Child struct {
 	PID func() int // its number; 0 while it does not run
+	// Untraced says why the process may not be traced, whatever the kernel lets; nil is that it may.
+	Untraced func() error
 
 	tracing sync.Mutex                       // one at a time
 	copies  func(child, fd int) (int, error) // takes copies; nil is pidfd_getfd
@@ -56,7 +58,7 @@ func (c *Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Con
 	switch {
 	case errors.Is(err, unix.EBADF), errors.Is(err, unix.ESRCH):
 		return sockdiag.ErrGone
-	case mayNot(err) && MayTrace() == nil:
+	case mayNot(err) && c.mayTrace() == nil:
 		c.tracing.Lock()
 		defer c.tracing.Unlock()
 		return resetThere(pid, fd, name, func() error {
@@ -65,6 +67,8 @@ func (c *Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Con
 			}
 			return nil
 		})
+	case mayNot(err):
+		return errors.Join(cannotCopy(err), c.mayTrace())
 	case err != nil:
 		return cannotCopy(err)
 	}
@@ -103,10 +107,20 @@ func (c *Child) Can(context.Context) error {
 	}
 	if err := c.tryCopy(child, names[0]); !mayNot(err) {
 		return err
-	} else if tracing := MayTrace(); tracing != nil {
+	} else if tracing := c.mayTrace(); tracing != nil {
 		return errors.Join(err, tracing)
 	}
 	return nil
+}
+
+// mayTrace says why the process may not be traced.
+func (c *Child) mayTrace() error {
+	if c.Untraced != nil {
+		if err := c.Untraced(); err != nil {
+			return err
+		}
+	}
+	return MayTrace()
 }
 
 // mayNot says whether an error is that this process has no right to copy.
@@ -139,16 +153,16 @@ func descriptorOf(folder, to string) (int, error) {
 	return 0, sockdiag.ErrGone
 }
 
-// MayEnd says why this process can end connections of nobody that it starts.
-func MayEnd() error {
+// MayEnd says why this process can end connections of nobody that it starts, and, where it can, whether it would trace it for that.
+func MayEnd() (traces bool, err error) {
 	copying := mayCopy()
 	if copying == nil {
-		return nil
+		return false, nil
 	}
 	if tracing := MayTrace(); tracing != nil {
-		return errors.Join(copying, tracing)
+		return false, errors.Join(copying, tracing)
 	}
-	return nil
+	return true, nil
 }
 
 // mayCopy says why this process may not copy descriptors even of itself, so of nobody.

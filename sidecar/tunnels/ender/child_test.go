@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,9 @@ import (
 const beChild = "SALLYPORT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if stage := os.Getenv(beTracer); stage != "" {
+		traceAndStay(stage)
+	}
 	if os.Getenv(beChild) == "" {
 		os.Exit(m.Run())
 	}
@@ -96,6 +100,57 @@ func TestTraced(t *testing.T) {
 	}
 	close(stop)
 	busy.Wait()
+}
+
+// TestUntraced: who may neither copy nor trace ends nothing, and says why.
+func TestUntraced(t *testing.T) {
+	why := errors.New("nobody is traced here")
+	c := startEchoes(t)
+	e := &Child{PID: func() int { return c.process.Process.Pid }, copies: func(int, int) (int, error) { return 0, unix.EPERM }, Untraced: func() error { return why }}
+	stays := c.talk(t)
+	if err := e.Can(t.Context()); !errors.Is(err, why) {
+		t.Errorf("whether it can: %v", err)
+	}
+	if err := e.End(t.Context(), c.find(t, stays)); !errors.Is(err, why) || errors.Is(err, sockdiag.ErrGone) {
+		t.Errorf("it ends: %v", err)
+	}
+	if err := echo(stays); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTracedWhileStopped: so it is where somebody stops the whole process again and again meanwhile, and lets it go on.
+func TestTracedWhileStopped(t *testing.T) {
+	if err := MayTrace(); err != nil {
+		t.Skip(err)
+	}
+	c := startEchoes(t)
+	e := &Child{PID: func() int { return c.process.Process.Pid }, copies: func(int, int) (int, error) { return 0, unix.EPERM }}
+	stop := make(chan struct{})
+	var stops sync.WaitGroup
+	stops.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = c.process.Process.Signal(syscall.SIGSTOP), c.process.Process.Signal(syscall.SIGCONT)
+				runtime.Gosched()
+			}
+		}
+	})
+	stays := c.talk(t)
+	for range 20 {
+		gone := c.talk(t)
+		if err := e.End(t.Context(), c.find(t, gone)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	stops.Wait()
+	if err := echo(stays); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
 }
 
 // echoes is a child that says again what it is told.

@@ -21,10 +21,12 @@ import (
 const traces = true
 
 const (
-	// standstill is how long a thread may take to stop, and to begin a system call of its own.
-	standstill = 500 * time.Millisecond
-	// inCall is how long one of ours may take there: none of them waits for anything.
-	inCall = 5 * time.Second
+	// standstill is how often it is looked whether a thread has stopped, and begins a system call of its own: half a second at least.
+	standstill = 25_000
+	// inCall is the same of one of ours, none of which waits for anything: five seconds at least. It is no time, since who traces and who is traced may both stand still (a control group that is frozen).
+	inCall = 250_000
+	// betweenLooks is how long a look waits for the next one.
+	betweenLooks = 20 * time.Microsecond
 	// below is how far under a thread's stack pointer its memory is nobody's: the red zone is 128 bytes (System V ABI, AMD64, 3.2.2).
 	below = 512
 	// syscallStop is the signal of a stop at a system call (PTRACE_O_TRACESYSGOOD).
@@ -107,9 +109,8 @@ func (t *thread) enter() error {
 	if err := unix.PtraceInterrupt(t.tid); err != nil {
 		return err
 	}
-	until := time.Now().Add(standstill)
 	for {
-		status, err := t.wait(until)
+		status, err := t.wait(standstill)
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,8 @@ func (t *thread) enter() error {
 	}
 }
 
-// take keeps what is to be as it was.
+// take keeps what is to be as it was. From then on the process ends with who traces it (PTRACE_O_EXITKILL), until that leaves the thread: one that went on with another call's result, or
+// without its signals, would be a proxy that does nobody knows what.
 func (t *thread) take() error {
 	code := make([]byte, instruction)
 	err := unix.PtraceGetRegs(t.tid, &t.saved)
@@ -139,17 +141,20 @@ func (t *thread) take() error {
 	if err == nil {
 		err = sigmask(getSigmask, t.tid, &t.blocked)
 	}
+	if err == nil {
+		err = unix.PtraceSetOptions(t.tid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL)
+	}
 	none := ^uint64(0)
 	if err == nil { // a signal's handler would make calls between ours
 		err = sigmask(setSigmask, t.tid, &none)
 	}
-	if err == nil {
-		regs := t.saved
-		regs.Orig_rax = none
-		err = unix.PtraceSetRegs(t.tid, &regs)
-	}
 	if err != nil {
 		return errors.Join(err, unix.PtraceDetach(t.tid))
+	}
+	regs := t.saved
+	regs.Orig_rax = none
+	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
+		return errors.Join(err, sigmask(setSigmask, t.tid, &t.blocked), unix.PtraceDetach(t.tid))
 	}
 	return t.step()
 }
@@ -189,16 +194,27 @@ func (t *thread) call(number, a, b, c uintptr) (uintptr, error) {
 	return uintptr(regs.Rax), nil
 }
 
-// step lets the thread go on to its next stop at a system call.
+// step lets the thread go on to its next stop at a system call. Where somebody stops the whole process meanwhile (SIGSTOP cannot be held back), that counts when the thread is left.
 func (t *thread) step() error {
-	if err := unix.PtraceSyscall(t.tid, 0); err != nil {
-		return err
+	signal := 0
+	for {
+		if err := unix.PtraceSyscall(t.tid, signal); err != nil {
+			return err
+		}
+		status, err := t.wait(inCall)
+		switch {
+		case err != nil:
+			return err
+		case status.StopSignal() == syscallStop:
+			return nil
+		case status>>16 == unix.PTRACE_EVENT_STOP:
+			signal = 0
+		case status.StopSignal() == unix.SIGSTOP:
+			signal = int(unix.SIGSTOP)
+		default:
+			return fmt.Errorf("a thread stopped by %v", status.StopSignal())
+		}
 	}
-	status, err := t.wait(time.Now().Add(inCall))
-	if err == nil && status.StopSignal() != syscallStop {
-		err = fmt.Errorf("a thread stopped by %v", status.StopSignal())
-	}
-	return err
 }
 
 // leave has the thread make its own call, as if nothing had been.
@@ -217,8 +233,8 @@ func (t *thread) scratch(size int) (uintptr, error) {
 	return at, err
 }
 
-// wait waits until the thread stops.
-func (t *thread) wait(until time.Time) (status unix.WaitStatus, err error) {
+// wait waits until the thread stops, so many looks at most.
+func (t *thread) wait(looks int) (status unix.WaitStatus, err error) {
 	for {
 		got, err := unix.Wait4(t.tid, &status, unix.WALL|unix.WNOHANG, nil)
 		switch {
@@ -229,10 +245,11 @@ func (t *thread) wait(until time.Time) (status unix.WaitStatus, err error) {
 			return 0, err
 		case got == t.tid:
 			return status, nil
-		case time.Now().After(until):
+		case looks == 0:
 			return 0, errBusy
 		}
-		time.Sleep(20 * time.Microsecond)
+		looks--
+		time.Sleep(betweenLooks)
 	}
 }
 

@@ -54,19 +54,19 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 	host := port.Own[0].Service.Host
 	authority := wire.HostPort(host, port.Number)
 	vh := &routev3.VirtualHost{Name: wire.VhostName(wire.ExitRoute, authority), Domains: []string{authority}}
-	if !port.Own[0].Service.Wildcard() {
-		envoy.NoteRowHost(vh, host)
-	}
 	if port.Number == 80 { // requests there name no port, whatever the port was registered with
 		vh.Domains = append(vh.Domains, host)
 	}
 	if len(port.Choices) == 1 {
 		row := exitRow{port.Choices[0].Row, h}
 		vh.Routes, vh.TypedPerFilterConfig = row.routes(), row.access()
-		return vh
+	} else {
+		for _, c := range port.Choices {
+			vh.Routes = append(vh.Routes, h.chosen(c)...)
+		}
 	}
-	for _, c := range port.Choices {
-		vh.Routes = append(vh.Routes, h.chosen(c)...)
+	if !port.Own[0].Service.Wildcard() {
+		envoy.NoteRowHost(vh, host)
 	}
 	return vh
 }

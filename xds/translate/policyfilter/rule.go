@@ -146,7 +146,7 @@ func conditions(r *egresspolicy.Rule) (out []*envoy.Predicate) {
 		out = append(out, envoy.InputMatches(envoy.HeaderInput(":method"), alternatives(r.Methods)))
 	}
 	for _, h := range r.Headers {
-		out = append(out, envoy.InputMatches(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value)))
+		out = append(out, envoy.InputMatches(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value, r.Action == egresspolicy.Deny)))
 	}
 	if !r.From.IsZero() {
 		out = append(out, envoy.TimeNotBefore(r.From))
