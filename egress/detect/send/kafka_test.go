@@ -124,7 +124,7 @@ func TestKafka(t *testing.T) {
 
 // TestKafkaSaysWhoItIs: brokers that want TLS, the client's certificate, a password.
 func TestKafkaSaysWhoItIs(t *testing.T) {
-	t.Parallel() // it waits for limits
+	t.Parallel()                                         // it waits for limits
 	web := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, which is its own root
 	web.Close()
 	pair := web.TLS.Certificates[0]
