@@ -89,6 +89,7 @@ func (d *decoder) decoded(v *translate.View) (all []interpret.Resource) {
 				must(err)
 				if row, ok := m.(*routev3.VirtualHost); ok && d.unsaid {
 					row.Metadata = nil
+					delete(row.TypedPerFilterConfig, "sallyport.asked.host") // what looks for the host instead is on
 				}
 				d.messages[key] = m
 			}

@@ -45,7 +45,11 @@ func boundedListener(t *testing.T, l *listenerv3.Listener) {
 		t.Errorf("listener %s: Envoy ends what is stuck cleanly", l.Name)
 	}
 	for _, chain := range append(l.FilterChains, l.DefaultFilterChain) {
-		if chain.GetTransportSocket() != nil && chain.TransportSocketConnectTimeout.AsDuration() == 0 {
+		shakesHands := chain.GetTransportSocketConnectTimeout()
+		if l.UdpListenerConfig != nil { // QUIC's are not a chain's
+			shakesHands = l.UdpListenerConfig.GetQuicOptions().GetCryptoHandshakeTimeout()
+		}
+		if chain.GetTransportSocket() != nil && shakesHands.AsDuration() == 0 {
 			t.Errorf("listener %s, chain %s: a handshake may take for ever", l.Name, chain.Name)
 		}
 		for _, f := range chain.GetFilters() {

@@ -91,8 +91,8 @@ func TestPodsDoNotShareABudget(t *testing.T) {
 
 // TestManyClients: those that are told apart are bounded, and those who come late share.
 func TestManyClients(t *testing.T) {
-	now := time.Unix(1_900_000_000, 0)
-	b := newBudgets(func() float64 { return 10 }, func() time.Time { return now })
+	hand := clock.At(time.Unix(1_900_000_000, 0))
+	b := newBudgets(func() float64 { return 10 }, hand.Now)
 	for i := range maxClients + maxClients/2 {
 		r := rec(i)
 		r.Workload.Principal, r.Direction, r.Source = fmt.Sprint("spiffe://", i%100), record.Inbound, fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)
@@ -105,14 +105,14 @@ func TestManyClients(t *testing.T) {
 	if b.clients > maxClients+100 || most > maxClientsOfOne+1 {
 		t.Errorf("%d clients, %d of one", b.clients, most)
 	}
-	now = now.Add(time.Hour)
+	hand.Advance(time.Hour)
 	for i := range 100 {
 		r := rec(i)
 		r.Workload.Principal, r.Direction, r.Source = fmt.Sprint("spiffe://", i), record.Inbound, "10.99.0.1:1"
 		b.spend(&r, spent{})
 	}
 	b.owed() // who still has something to tell stays
-	b.sweep(now.Add(time.Hour), 10)
+	b.sweep(hand.Now().Add(time.Hour), 10)
 	if b.clients != 0 || len(b.of) != 0 {
 		t.Errorf("%d clients and %d identities after hours of rest", b.clients, len(b.of))
 	}
