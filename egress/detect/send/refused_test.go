@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,14 +128,19 @@ func TestSlowReceiversGetLess(t *testing.T) {
 	o := options()
 	o.Timeout = 2 * time.Second
 	for _, kind := range []string{"ocsf", "splunk", "otlp"} {
+		var mu sync.Mutex // a request that is given up may still be read when the next one comes
 		got, tried := map[string]bool{}, []int{}
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			events := eventsOf(t, kind, body)
-			if tried = append(tried, len(events)); len(events) > most {
+			if mu.Lock(); len(events) > most {
+				tried = append(tried, len(events))
+				mu.Unlock()
 				<-r.Context().Done() // it would take longer than it has
 				return
 			}
+			defer mu.Unlock()
+			tried = append(tried, len(events))
 			for _, e := range events {
 				got[e.Metadata.UID] = true
 			}
