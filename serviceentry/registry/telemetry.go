@@ -58,7 +58,7 @@ func fromTelemetry(o *config.Object, spec *telemetry.Telemetry) *Telemetry {
 		t.Selector = labels
 	}
 	refs := spec.GetTargetRefs()
-	if one := spec.GetTargetRef(); one != nil { //nolint:staticcheck // which may still be written
+	if one := spec.GetTargetRef(); one != nil { // deprecated, and may still be written
 		refs = append(slices.Clone(refs), one)
 	}
 	for _, r := range refs {
