@@ -52,18 +52,23 @@ func (m *ByKey[V]) Keys() iter.Seq[Key] {
 
 // All goes through the keys and values, in no order.
 func (m *ByKey[V]) All() iter.Seq2[Key, V] {
-	return m.where(func(Kind) bool { return true })
+	return m.where(func(group) bool { return true })
 }
 
 // Of goes through those of a kind, in no order.
 func (m *ByKey[V]) Of(kind Kind) iter.Seq2[Key, V] {
-	return m.where(func(k Kind) bool { return k == kind })
+	return m.where(func(g group) bool { return g.kind == kind })
 }
 
-func (m *ByKey[V]) where(counts func(Kind) bool) iter.Seq2[Key, V] {
+// In goes through those of a kind in a namespace, of all clusters, in no order.
+func (m *ByKey[V]) In(kind Kind, namespace string) iter.Seq2[Key, V] {
+	return m.where(func(g group) bool { return g.kind == kind && g.namespace == namespace })
+}
+
+func (m *ByKey[V]) where(counts func(group) bool) iter.Seq2[Key, V] {
 	return func(yield func(Key, V) bool) {
 		for g, in := range m.groups {
-			if !counts(g.kind) {
+			if !counts(g) {
 				continue
 			}
 			for name, v := range in {

@@ -47,16 +47,7 @@ func (in *ingressScene) heads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := func() error {
-		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return in.client.DialContext(ctx, network, netip.AddrPortFrom(smallAddr, 8080).String())
-		}}
-		resp, body, err := fetchBy(t.Context(), transport, "http://plain.test/", "")
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", resp.Status, body)
-		}
-		return err
-	}
+	served := in.servesPlain(t, smallAddr)
 	if err := world.Within(t.Context(), time.Minute, served); err != nil {
 		t.Fatal(err)
 	}
@@ -160,5 +151,19 @@ func writeHeads(c net.Conn, authority string, count int) {
 				return
 			}
 		}
+	}
+}
+
+// servesPlain asks an ingress gateway for a page, on a connection of its own.
+func (in *ingressScene) servesPlain(t *testing.T, gateway netip.Addr) func() error {
+	return func() error {
+		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return in.client.DialContext(ctx, network, netip.AddrPortFrom(gateway, 8080).String())
+		}}
+		resp, body, err := fetchBy(t.Context(), transport, "http://plain.test/", "")
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", resp.Status, body)
+		}
+		return err
 	}
 }

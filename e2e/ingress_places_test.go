@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
-	"net"
-	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -50,16 +47,7 @@ func (in *ingressScene) allPlaces(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	served := func() error {
-		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return in.client.DialContext(ctx, network, netip.AddrPortFrom(narrowAddr, 8080).String())
-		}}
-		resp, body, err := fetchBy(t.Context(), transport, "http://plain.test/", "")
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", resp.Status, body)
-		}
-		return err
-	}
+	served := in.servesPlain(t, narrowAddr)
 	if err := world.Within(t.Context(), time.Minute, served); err != nil {
 		t.Fatal(err)
 	}

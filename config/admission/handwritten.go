@@ -44,16 +44,10 @@ func (w *world) checkWorkload(r *report, e *networking.WorkloadEntry) {
 	}
 }
 
-// OwnNamespaceOnly is what is said of a WorkloadEntry whose address headless Services lead to in its own namespace only. services are those of
+// OwnNamespaceOnly is what is said of a WorkloadEntry whose address headless Services lead to in its own namespace only. headless are those of
 // its namespace.
-func OwnNamespaceOnly(o config.Object, services []config.Object, cfg *mesh.Config) []Finding {
+func OwnNamespaceOnly(o config.Object, headless []*config.Object, cfg *mesh.Config) []Finding {
 	r := &report{of: o}
-	var headless []*config.Object
-	for i := range services {
-		if isHeadless(&services[i]) {
-			headless = append(headless, &services[i])
-		}
-	}
 	r.ownOnlyBehind(o.Spec.(*networking.WorkloadEntry), headless, cfg)
 	return r.findings
 }
@@ -66,7 +60,7 @@ func (r *report) ownOnlyBehind(e *networking.WorkloadEntry, headless []*config.O
 	slices.SortFunc(headless, func(a, b *config.Object) int { return a.Key.Compare(b.Key) })
 	for _, svc := range headless {
 		selector := svc.Spec.(*corev1.Service).Spec.Selector
-		if len(selector) > 0 && selectsLabels(selector, labels) && staysHome(svc, cfg) {
+		if len(selector) > 0 && hasLabels(labels, selector) && staysHome(svc, cfg) {
 			r.ownOnly("spec.address", e.Address, svc.Name, cfg.RootNamespace)
 		}
 	}
@@ -79,7 +73,8 @@ func (r *report) ownOnly(field, address, service, root string) {
 
 const exportToAnnotation = "networking.istio.io/exportTo" // of Services
 
-func isHeadless(o *config.Object) bool {
+// IsHeadless says of an object whether it is a Service without addresses of its own.
+func IsHeadless(o *config.Object) bool {
 	svc, is := o.Spec.(*corev1.Service)
 	return is && svc.Spec.ClusterIP == corev1.ClusterIPNone && svc.Spec.Type != corev1.ServiceTypeExternalName
 }
@@ -96,13 +91,4 @@ func staysHome(svc *config.Object, cfg *mesh.Config) bool {
 	})
 	name := host.Name(svc.Name + "." + svc.Namespace + "." + clusterDomain)
 	return beyond && svc.Namespace != cfg.RootNamespace && !cfg.Exports.Allows(svc.Namespace, name, true)
-}
-
-func selectsLabels(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if got, has := labels[k]; !has || got != v {
-			return false
-		}
-	}
-	return true
 }

@@ -103,7 +103,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 }
 
 func (w *world) addHeadless(o *config.Object) {
-	if !isHeadless(o) {
+	if !IsHeadless(o) {
 		return
 	}
 	if w.headless[o.Namespace] == nil {

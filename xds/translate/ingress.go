@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/config/mesh"
-	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/envoy"
@@ -59,7 +57,7 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, shown *certificates) ingress.Inputs {
 	in := ingress.Inputs{
 		Servers: c.ingress(s).Chains(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts, Connect: s.Mesh.ConnectTimeout,
-		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies},
+		DNSDefaults: agentDefaults(s),
 	}
 	u = u.clone()
 	for _, server := range in.Servers {

@@ -125,11 +125,17 @@ func (c Class) secretsAt() registry.SecretAccess {
 	return registry.GivesSecrets
 }
 
+// agentDefaults are what every proxy's agent is told, beside what is about names.
+func agentDefaults(s *registry.Snapshot) name.Defaults {
+	return name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}
+}
+
 // sidecarDNSDefaults is what a pod's DNS does with them. Whom it asks is the pod's own business: the cluster's DNS knows the
 // cluster's names, and the resolvers that gateways ask do not.
 func sidecarDNSDefaults(s *registry.Snapshot, outside resolve.OutboundPolicy) name.Defaults {
 	dns := s.Mesh.DNS
-	r := name.Defaults{Rate: dns.Rate, OddRate: dns.OddRate, AllowPrivate: dns.AllowPrivate, KeepECH: dns.ECH == mesh.Keep, DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}
+	r := agentDefaults(s)
+	r.Rate, r.OddRate, r.AllowPrivate, r.KeepECH = dns.Rate, dns.OddRate, dns.AllowPrivate, dns.ECH == mesh.Keep
 	if dns.Refuses(outside.AllowAny) {
 		r.Refuse, r.Local, r.DecidedBy = true, append([]string{wire.ClusterDomain}, dns.Local...), envoy.ObjectRef(outside.By)
 		if dns.Unregistered == mesh.Refuse {
@@ -143,7 +149,8 @@ func sidecarDNSDefaults(s *registry.Snapshot, outside resolve.OutboundPolicy) na
 // To the mesh's reserved addresses a gateway is led by no name either.
 func exitDNSDefaults(s *registry.Snapshot, shared bool) name.Defaults {
 	dns := s.Mesh.DNS
-	r := name.Defaults{Upstreams: dns.Upstreams, AllowPrivate: dns.PrivateHosts(), DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}
+	r := agentDefaults(s)
+	r.Upstreams, r.AllowPrivate = dns.Upstreams, dns.PrivateHosts()
 	if shared {
 		for _, addr := range s.ReservedAddresses() {
 			r.Never = append(r.Never, addr.String())

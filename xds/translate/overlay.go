@@ -20,6 +20,9 @@ func (c Class) isOverlay() bool {
 	return c.Inbound != "" || c.Asks != "" || c.Kind == Sidecar && c.Recorded != ""
 }
 
+// records is what is recorded of what comes in: sallyport.audit.mesh, or a Telemetry's word.
+func (c Class) records(s *registry.Snapshot) string { return cmp.Or(c.Recorded, s.Mesh.Audit.Mesh) }
+
 // overlayInputs is what such a view's own resources are made from.
 type overlayInputs struct {
 	Inbound inbound.Inputs // of sidecars
@@ -40,7 +43,7 @@ func (in overlayInputs) Resources() []*resource.Resource {
 func inboundInputs(s *registry.Snapshot, c Class) inbound.Inputs {
 	return inbound.Inputs{
 		Inbound: resolve.InboundOf(c.Inbound), Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault),
-		Log: cmp.Or(c.Recorded, s.Mesh.Audit.Mesh),
+		Log: c.records(s),
 	}
 }
 

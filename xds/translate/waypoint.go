@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sallyport/sallyport/config/mesh"
-	"github.com/sallyport/sallyport/dnsproxy/name"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -130,8 +128,8 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 // waypointInputs is what a waypoint's base is made from.
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
-		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: cmp.Or(c.Recorded, s.Mesh.Audit.Mesh), Hosts: hosts,
-		DNSDefaults: name.Defaults{DenyUnrecorded: s.Mesh.Audit.WhenFull == mesh.Deny, NeverTrace: !s.Mesh.TraceProxies}, Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
+		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: c.records(s), Hosts: hosts,
+		DNSDefaults: agentDefaults(s), Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
 	}}
 	in.setAuthorizers(s, c)
 	in.Pods.Namespaces = []string{c.Gateway.Namespace}

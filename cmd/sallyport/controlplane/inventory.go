@@ -79,13 +79,15 @@ func (v *inventory) get(k config.Key) *config.Object {
 }
 
 // of gives the objects of a kind in a namespace, "" for all; in no order.
-func (v *inventory) of(kind config.Kind, namespace string) (out []config.Object) {
+func (v *inventory) of(kind config.Kind, namespace string) (out []*config.Object) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for key, o := range v.objects.Of(kind) {
-		if namespace == "" || key.Namespace == namespace {
-			out = append(out, *o)
-		}
+	list := v.objects.In(kind, namespace)
+	if namespace == "" {
+		list = v.objects.Of(kind)
+	}
+	for _, o := range list {
+		out = append(out, o)
 	}
 	return out
 }

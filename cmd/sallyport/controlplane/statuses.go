@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -36,7 +37,7 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	for _, key := range p.workloadsJudged(changes, changed.Mesh) {
 		keys[key] = true
 	}
-	out := map[config.Key]status.Details{}
+	out, headless := map[config.Key]status.Details{}, headlessServices{p.known, map[string][]*config.Object{}}
 	for key, stands := range keys {
 		o := p.known.get(key)
 		switch {
@@ -48,7 +49,7 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		case key.Kind == config.KindRequestAuthentication:
 			out[key] = p.tokenDetails(s, key)
 		case key.Kind == config.KindWorkloadEntry:
-			out[key] = status.Details{Warnings: admission.OwnNamespaceOnly(*o, p.known.of(config.KindService, o.Namespace), s.Mesh)}
+			out[key] = status.Details{Warnings: admission.OwnNamespaceOnly(*o, headless.in(o.Namespace), s.Mesh)}
 		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
 		default:
@@ -63,20 +64,36 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 // workloadsJudged are the WorkloadEntries of which something else may be said since a Service of their namespace, or the mesh's settings, changed.
 func (p *plane) workloadsJudged(changes []config.Change, mesh bool) (out []config.Key) {
 	namespaces := map[string]bool{}
-	for _, c := range changes {
-		if c.Key.Kind == config.KindService {
-			namespaces[c.Key.Namespace] = true
+	if mesh {
+		namespaces[""] = true // all of them
+	} else {
+		for _, c := range changes {
+			if c.Key.Kind == config.KindService {
+				namespaces[c.Key.Namespace] = true
+			}
 		}
 	}
-	if len(namespaces) == 0 && !mesh {
-		return nil
-	}
-	for _, o := range p.known.of(config.KindWorkloadEntry, "") {
-		if mesh || namespaces[o.Namespace] {
+	for ns := range namespaces {
+		for _, o := range p.known.of(config.KindWorkloadEntry, ns) {
 			out = append(out, o.Key)
 		}
 	}
 	return out
+}
+
+// headlessServices are namespaces' Services without addresses, looked for once each.
+type headlessServices struct {
+	known *inventory
+	of    map[string][]*config.Object
+}
+
+func (h headlessServices) in(namespace string) []*config.Object {
+	list, is := h.of[namespace]
+	if !is {
+		list = slices.DeleteFunc(h.known.of(config.KindService, namespace), func(o *config.Object) bool { return !admission.IsHeadless(o) })
+		h.of[namespace] = list
+	}
+	return list
 }
 
 func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
