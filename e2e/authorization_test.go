@@ -46,7 +46,7 @@ func (p *policed) authorization(t *testing.T) {
 	p.write(t, "  default: Allow\n")
 	p.authorize(t, "", atGateway+"  rules: [{from: [{source: {principals: [cluster.local/ns/default/sa/somebody]}}]}]\n")
 	p.until(t, map[string]bool{"one.policed.test": false, "two.policed.test": false, "straight.policed.test": true})
-	p.recorded(t, "what is denied", func(r record.Record) bool {
+	p.recorded(t, "what is denied", "two.policed.test", func(r record.Record) bool {
 		return r.Verdict == record.Denied && r.DecidedBy.Kind == "AuthorizationPolicy" && r.DecidedBy.Name == "way" && r.DecidedBy.Rule == "default" && r.DecidedBy.Revision != ""
 	})
 	p.authorize(t, "", atGateway+"  rules: [{from: [{source: {principals: [cluster.local/ns/default/sa/app]}}]}]\n")
@@ -67,7 +67,7 @@ func (p *policed) authorization(t *testing.T) {
 	p.authorize(t, "istio.io/dry-run: \"true\"", atGateway+"  rules: [{from: [{source: {namespaces: [nobodys]}}]}]\n")
 	p.until(t, open)
 	for _, scheme := range []string{"http", "tcp"} {
-		p.recorded(t, "what a dry run would deny", func(r record.Record) bool {
+		p.recorded(t, "what a dry run would deny", "two.policed.test", func(r record.Record) bool {
 			return r.Protocol == scheme && r.Verdict == record.Allowed && r.WouldDeny.Kind == "AuthorizationPolicy" && r.WouldDeny.Rule == "default"
 		})
 	}

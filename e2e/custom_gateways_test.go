@@ -190,7 +190,7 @@ func (p *policed) custom(t *testing.T) {
 		t.Errorf("the client is told as %q", got)
 	}
 	asked.mu.Unlock()
-	p.recorded(t, "what the provider denies", func(r record.Record) bool {
+	p.recorded(t, "what the provider denies", host, func(r record.Record) bool {
 		return r.Verdict == record.Denied && r.URLPath == "/asked" && r.DecidedBy.Kind == "AuthorizationPolicy" && r.DecidedBy.Name == "way"
 	})
 	holds("  action: CUSTOM\n  provider: {name: by-http}\n"+requests, everything,

@@ -37,9 +37,9 @@ func (p *policed) unregistered(t *testing.T) {
 		return nil
 	})
 	for protocol, rule := range map[string]string{"http": "free-http", "tls": "free-tls"} {
-		p.recorded(t, protocol+" that a rule lets out", func(r record.Record) bool {
-			return r.Host == free && r.Protocol == protocol && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.AllowedBy.Name == "mesh" && r.AllowedBy.Rule == rule
-		}, free)
+		p.recorded(t, protocol+" that a rule lets out", free, func(r record.Record) bool {
+			return r.Protocol == protocol && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.AllowedBy.Name == "mesh" && r.AllowedBy.Rule == rule
+		})
 	}
 	lets("  serviceAccounts: [somebody]\n")
 	p.awaits(t, func() error {
@@ -50,9 +50,9 @@ func (p *policed) unregistered(t *testing.T) {
 		return err
 	})
 	p.until(t, map[string]bool{free: false, "one.policed.test": true})
-	p.recorded(t, "what no rule lets this workload out to", func(r record.Record) bool {
-		return r.Host == free && r.Protocol == "tls" && r.Reporter == record.ReporterGateway && r.Verdict == record.Denied && r.DecidedBy.Kind == "MeshConfig" && r.DecidedBy.Rule == "unregistered"
-	}, free)
+	p.recorded(t, "what no rule lets this workload out to", free, func(r record.Record) bool {
+		return r.Protocol == "tls" && r.Reporter == record.ReporterGateway && r.Verdict == record.Denied && r.DecidedBy.Kind == "MeshConfig" && r.DecidedBy.Rule == "unregistered"
+	})
 	p.writeRoot(t, "")
 	p.awaits(t, func() error {
 		if addr, err := p.app.resolve(p.ctx, free); err == nil {
