@@ -71,6 +71,8 @@ func (c *cluster) accountsMay(t *testing.T) {
 			{"patch", "networking.istio.io/serviceentries/status", "shop", "external"},
 			{"create", "authentication.k8s.io/tokenreviews", "", ""},
 			{kept, "apps/deployments", "shop", ""}, {kept, "/services", "shop", ""}, {kept, "/serviceaccounts", "shop", ""}, // gatewayAPI.enabled
+			{kept, "autoscaling/horizontalpodautoscalers", "shop", ""}, {kept, "policy/poddisruptionbudgets", "shop", ""},
+			{"list watch", "/configmaps", "kube-public", ""}, // gatewayAPI.parametersNamespaces
 			{read, "gateway.networking.k8s.io/gateways", "", ""}, {"patch", "gateway.networking.k8s.io/gateways/status", "shop", "web"},
 			{"create", "gateway.networking.k8s.io/gatewayclasses", "", ""},
 			{"create", "/configmaps", "shop", ""},
@@ -110,6 +112,9 @@ func (c *cluster) accountsMayNot(t *testing.T) {
 			{"get list watch update patch delete", "/secrets", namespace, ""}, {"get", "/secrets", namespace, "somebodys"},
 			{"list watch update patch delete", "/secrets", namespace, "cacerts"}, {"delete", "/secrets", namespace, "istio-ca-secret"},
 			{"get list watch update patch delete", "/configmaps", "shop", ""}, {"get update", "/configmaps", "kube-system", "coredns"},
+			{"get update patch delete", "/configmaps", "kube-public", ""}, {"list watch", "/secrets", "kube-public", ""}, {"list watch", "/configmaps", namespace, ""},
+			{"update deletecollection", "autoscaling/horizontalpodautoscalers", "shop", ""}, {"update deletecollection", "policy/poddisruptionbudgets", "shop", ""},
+			{all, "/pods/eviction", "shop", ""}, {"get update patch", "apps/deployments/scale", "shop", ""},
 			{"create update patch delete", "/pods", "shop", ""}, {"create", "/pods/exec", "shop", "web"}, {"get", "/pods/log", "shop", "web"},
 			{"update deletecollection", "/services", "shop", ""}, {"create update patch delete", "/namespaces", "", ""},
 			{"create update patch delete", "networking.istio.io/serviceentries", "shop", ""},

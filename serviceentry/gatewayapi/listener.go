@@ -59,9 +59,6 @@ func ParseRef(ref string) (gateway config.Key, listener string, ok bool) {
 
 // Unacceptable says what of a Gateway as a whole is not done: none of it is opened then.
 func Unacceptable(spec *gatewayv1.GatewaySpec) Problem {
-	if spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil {
-		return Problem{string(gatewayv1.GatewayReasonInvalidParameters), "infrastructure.parametersRef: none is known"}
-	}
 	return addressProblem(spec)
 }
 

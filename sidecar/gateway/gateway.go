@@ -8,10 +8,14 @@ import (
 	"regexp"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/sidecar/gateway/overlay"
 )
 
 // ServiceTypeAnnotation of a Gateway is Istio's word for the type of its Service.
@@ -31,6 +35,8 @@ type Objects struct {
 	ServiceAccount *corev1.ServiceAccount
 	Deployment     *appsv1.Deployment
 	Service        *corev1.Service
+	Autoscaler     *autoscalingv2.HorizontalPodAutoscaler // nil without parameters that speak of one
+	Budget         *policyv1.PodDisruptionBudget          // nil without such
 }
 
 // As is what a Gateway's pods are.
@@ -42,14 +48,19 @@ const (
 	Waypoint As = "waypoint" // it stands before Services of the mesh, and nobody outside comes to it
 )
 
-// Render gives the objects of a Gateway; more are the ports of ListenerSets that are attached to it. The error says in the
-// user's terms what of the Gateway cannot be deployed.
-func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings) (Objects, error) {
+// BadParameters is an error about parameters, not about their Gateway.
+type BadParameters struct{ Why error }
+
+func (e BadParameters) Error() string { return e.Why.Error() }
+
+// Unwrap gives what is wrong with them.
+func (e BadParameters) Unwrap() error { return e.Why }
+
+// Render gives the objects of a Gateway; more are the ports of ListenerSets that are attached to it, and parameters those of its class and its
+// own, in this order. The error says in the user's terms what of the Gateway cannot be deployed; it is BadParameters where these are at fault.
+func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings, parameters ...*overlay.Set) (Objects, error) {
 	if problems := validation.IsValidLabelValue(of.Name); len(problems) > 0 {
 		return Objects{}, fmt.Errorf("metadata.name: %q: pods are labelled with it, so it has at most 63 characters: give the Gateway a shorter name", of.Name)
-	}
-	if i := of.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
-		return Objects{}, fmt.Errorf("spec.infrastructure.parametersRef: %q: Gateways have no parameters of their own: remove it; gatewayAPI.settings of the chart are those of all", i.ParametersRef.Name)
 	}
 	kind := s.ServiceType
 	if as == Waypoint {
@@ -64,7 +75,11 @@ func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings) (Objects, err
 		return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write \"true\" or \"false\"", HTTP3Annotation, value)
 	}
 	g := made{Gateway: of, as: as, settings: s, name: Name(of, as), ports: ports(of, as, more)}
-	return Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(kind)}, nil
+	o := Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(serviceType(kind, parameters))}
+	if err := g.parametrize(&o, takesDatagrams(of, more), parameters); err != nil {
+		return Objects{}, BadParameters{Why: err}
+	}
+	return o, nil
 }
 
 // made is a Gateway whose objects are made.

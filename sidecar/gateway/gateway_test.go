@@ -60,6 +60,11 @@ func TestRender(t *testing.T) {
 			return Render(g, Router, nil, Default())
 		},
 		"waypoint": func() (Objects, error) { return Render(waypoint(), Waypoint, nil, Default()) },
+		"parameters": func() (Objects, error) {
+			g := example()
+			g.Spec.Listeners = g.Spec.Listeners[:2] // none is for UDP
+			return Render(g, Router, nil, Default(), parameters(t, "istio-system", "class"), parameters(t, "shop", "own"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := render()
@@ -74,7 +79,14 @@ func TestRender(t *testing.T) {
 func compare(t *testing.T, golden string, o Objects) {
 	t.Helper()
 	var got strings.Builder
-	for _, object := range []any{o.ServiceAccount, o.Deployment, o.Service} {
+	all := []any{o.ServiceAccount, o.Deployment, o.Service}
+	if o.Autoscaler != nil {
+		all = append(all, o.Autoscaler)
+	}
+	if o.Budget != nil {
+		all = append(all, o.Budget)
+	}
+	for _, object := range all {
 		text, err := yaml.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
@@ -104,9 +116,6 @@ func TestRefused(t *testing.T) {
 		"HTTP/3":       {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{HTTP3Annotation: "yes"} }, `"yes": write "true" or "false"`},
 		"service type": {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{ServiceTypeAnnotation: "ExternalName"} }, `"ExternalName": write LoadBalancer`},
 		"long name":    {func(g *gatewayv1.Gateway) { g.Name = strings.Repeat("a", 64) }, "at most 63"},
-		"parameters": {func(g *gatewayv1.Gateway) {
-			g.Spec.Infrastructure.ParametersRef = &gatewayv1.LocalParametersReference{Kind: "ConfigMap", Name: "web"}
-		}, "spec.infrastructure.parametersRef"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := example()

@@ -20,6 +20,7 @@ import (
 	gatewaystatus "github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/gateway"
+	"github.com/sallyport/sallyport/sidecar/gateway/overlay"
 )
 
 // gatewayClasses are the names of the GatewayClasses that are made where they are missing.
@@ -33,8 +34,9 @@ func gatewayClasses() []string {
 
 // gateways are what became of Gateways of the Gateway API in the cluster.
 type gateways struct {
-	mu     sync.Mutex
-	states map[types.NamespacedName]deploy.State
+	mu      sync.Mutex
+	states  map[types.NamespacedName]deploy.State
+	classes map[string]string // what is wrong with the parameters of GatewayClasses
 }
 
 // set notes a State; nil for none.
@@ -59,9 +61,31 @@ func (g *gateways) get(key types.NamespacedName) (deploy.State, bool) {
 	return s, known
 }
 
+// setClass notes what is wrong with a class's parameters; "" for nothing.
+func (g *gateways) setClass(name, problem string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.classes == nil {
+		g.classes = map[string]string{}
+	}
+	g.classes[name] = problem
+}
+
+// class gives what is wrong with a class's parameters; "" for nothing.
+func (g *gateways) class(name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.classes[name]
+}
+
 // standard is the status of an object of the Gateway API, with what became of it in the cluster; nil where it is not ours to say.
 func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 	if told, ours := gatewaystatus.Class(s, key); ours {
+		if c := p.cluster; c != nil && c.deployed != nil {
+			refuse(told.Conditions, c.gateways.class(key.Name))
+		} else if s.World().Object(key).Spec.(*gatewayv1.GatewayClassSpec).ParametersRef != nil {
+			refuse(told.Conditions, "parametersRef: "+nothingDeployed)
+		}
 		return told
 	}
 	if told, is := gatewaystatus.Route(s, key); is {
@@ -87,9 +111,14 @@ func (p *plane) standard(s *registry.Snapshot, key config.Key) any {
 		place(&told, state, asked)
 	} else {
 		unplaced(&told, asked)
+		if spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil {
+			refuse(told.Conditions, "infrastructure.parametersRef: "+nothingDeployed)
+		}
 	}
 	return told
 }
+
+const nothingDeployed = "nothing is deployed for Gateways here, so nothing has parameters: remove it"
 
 // unplaced says in a Gateway's status that nobody is asked for its addresses, where nothing is deployed for Gateways.
 func unplaced(told *gatewayv1.GatewayStatus, asked []string) {
@@ -108,12 +137,29 @@ func programmed(told *gatewayv1.GatewayStatus) *metav1.Condition {
 	return &told.Conditions[i]
 }
 
+// refuse writes into conditions that what they are of is not accepted, because of its parameters; "" for nothing that is wrong with these.
+func refuse(conditions []metav1.Condition, problem string) {
+	if problem == "" {
+		return
+	}
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == string(gatewayv1.GatewayConditionAccepted) && c.Status == metav1.ConditionTrue {
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalidParameters), problem
+		}
+	}
+}
+
 // place writes into a Gateway's status what became of it in the cluster, where it asks for addresses.
 func place(told *gatewayv1.GatewayStatus, state deploy.State, asked []string) {
 	told.Addresses = state.Addresses
+	if state.BadParameters {
+		refuse(told.Conditions, state.Problem)
+	}
 	programmed := programmed(told)
 	switch {
 	case programmed == nil:
+	case state.BadParameters:
+		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), state.Problem
 	case state.Problem != "":
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonNoResources), state.Problem
 	case missing(state.Addresses, asked) != "":
@@ -138,9 +184,8 @@ func missing(there []gatewayv1.GatewayStatusAddress, asked []string) string {
 	return ""
 }
 
-// replaced tells the status of a Gateway again, since it is deployed otherwise than before.
-func (p *plane) replaced(gateway types.NamespacedName) {
-	key := config.Key{Kind: config.KindKubeGateway, Namespace: gateway.Namespace, Name: gateway.Name}
+// replaced tells the status of a Gateway again, since it is deployed otherwise than before, or of a class.
+func (p *plane) replaced(key config.Key) {
 	p.updateStatuses(func() map[config.Key]status.Details {
 		told := p.standard(p.snapshot.Load(), key)
 		if told == nil {
@@ -161,24 +206,59 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 		return nil, WrongSetting{fmt.Errorf("--gateway-config %q: %w", c.GatewayConfigFile, err)}
 	}
 	return deploy.New(c.REST, deploy.Options{
-		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(),
-		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]deploy.Object, error) {
+		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(), Namespace: c.Namespace,
+		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, parameters []deploy.Parameters) ([]deploy.Object, error) {
 			if gatewayapi.IsEgress(g.Spec.GatewayClassName) {
 				return nil, nil // it stands for an egress gateway that is there
 			}
-			o, err := render(g, sets, settings)
-			return []deploy.Object{o.ServiceAccount, o.Deployment, o.Service}, err
+			return objects(g, sets, settings, parameters)
+		},
+		Check: func(parameters deploy.Parameters) error {
+			_, err := overlay.Read(parameters.Namespace, parameters.Name, parameters.Data)
+			return err
 		},
 		Changed: func(key types.NamespacedName, s *deploy.State) {
 			c.gateways.set(key, s)
-			p.replaced(key)
+			p.replaced(config.Key{Kind: config.KindKubeGateway, Namespace: key.Namespace, Name: key.Name})
+		},
+		ClassChanged: func(class, problem string) {
+			c.gateways.setClass(class, problem)
+			p.replaced(config.Key{Kind: config.KindGatewayClass, Name: class})
 		},
 	})
 }
 
+// objects are those of a Gateway with what parameters make of them.
+func objects(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings, parameters []deploy.Parameters) ([]deploy.Object, error) {
+	var overlays []*overlay.Set
+	for _, p := range parameters {
+		read, err := overlay.Read(p.Namespace, p.Name, p.Data)
+		if err != nil {
+			return nil, deploy.BadParameters{Why: err}
+		}
+		overlays = append(overlays, read)
+	}
+	o, err := render(g, sets, settings, overlays...)
+	var bad gateway.BadParameters
+	if errors.As(err, &bad) {
+		return nil, deploy.BadParameters{Why: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := []deploy.Object{o.ServiceAccount, o.Deployment, o.Service}
+	if o.Autoscaler != nil {
+		out = append(out, o.Autoscaler)
+	}
+	if o.Budget != nil {
+		out = append(out, o.Budget)
+	}
+	return out, nil
+}
+
 // render gives the objects of a Gateway with the ListenerSets that are attached to it. Nothing is made of one that is not accepted: nobody is
 // asked for its addresses.
-func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings) (gateway.Objects, error) {
+func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings, parameters ...*overlay.Set) (gateway.Objects, error) {
 	if p := gatewayapi.Unacceptable(&g.Spec); p.Is() {
 		return gateway.Objects{}, errors.New("spec." + p.Message)
 	}
@@ -192,5 +272,5 @@ func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gatewa
 	if gatewayapi.IsWaypoint(g.Spec.GatewayClassName) {
 		as = gateway.Waypoint
 	}
-	return gateway.Render(g, as, more, settings)
+	return gateway.Render(g, as, more, settings, parameters...)
 }

@@ -1,10 +1,13 @@
 package controlplane
 
 import (
+	"errors"
 	"maps"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -29,6 +32,7 @@ func TestPlace(t *testing.T) {
 		"address, but invalid": {metav1.ConditionFalse, deploy.State{Addresses: address}, metav1.ConditionFalse, "as written", nil},
 		"asked for":            {metav1.ConditionTrue, deploy.State{Addresses: address}, metav1.ConditionTrue, "as written", []string{"192.0.2.1"}},
 		"not given":            {metav1.ConditionTrue, deploy.State{}, metav1.ConditionFalse, "AddressNotUsable", []string{"192.0.2.1"}},
+		"parameters":           {metav1.ConditionTrue, deploy.State{Addresses: address, Problem: "taken", BadParameters: true}, metav1.ConditionFalse, "Invalid", nil},
 		"another is given":     {metav1.ConditionTrue, deploy.State{Addresses: address}, metav1.ConditionFalse, "AddressNotUsable", []string{"192.0.2.1", "192.0.2.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,13 +40,40 @@ func TestPlace(t *testing.T) {
 				{Type: "Accepted", Status: metav1.ConditionTrue}, {Type: "Programmed", Status: c.written, Reason: "as written"},
 			}}
 			place(&told, c.state, c.asked)
-			if p := told.Conditions[1]; p.Status != c.status || p.Reason != c.reason || told.Conditions[0].Status != metav1.ConditionTrue {
+			accepted := told.Conditions[0]
+			if p := told.Conditions[1]; p.Status != c.status || p.Reason != c.reason || (accepted.Status == metav1.ConditionTrue) == c.state.BadParameters || (accepted.Reason == "InvalidParameters") != c.state.BadParameters {
 				t.Errorf("%+v", told.Conditions)
 			}
 			if len(told.Addresses) != len(c.state.Addresses) {
 				t.Errorf("addresses %+v", told.Addresses)
 			}
 		})
+	}
+}
+
+// TestObjects: what parameters ask for is made, and what is wrong with them is told apart from what is wrong with their Gateway.
+func TestObjects(t *testing.T) {
+	settings, err := gateway.ParseSettings(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{GatewayClassName: "sallyport"}}
+	g.Name, g.Namespace = "web", "shop"
+	for text, want := range map[string]int{"": 3, "spec: {maxReplicas: 3}": 5, "spec: {minReplicas: 3}": 0, "spec: {scaleTargetRef: {}}": 0} {
+		p := deploy.Parameters{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "own"}}
+		if text != "" {
+			p.Data = map[string]string{"horizontalPodAutoscaler": text, "podDisruptionBudget": "spec: {minAvailable: 1}"}
+		}
+		got, err := objects(g, nil, settings, []deploy.Parameters{p})
+		var bad deploy.BadParameters
+		if len(got) != want || errors.As(err, &bad) != (want == 0) {
+			t.Errorf("%s: %d objects, %v", text, len(got), err)
+		}
+	}
+	g.Name = strings.Repeat("a", 64)
+	var bad deploy.BadParameters
+	if _, err := objects(g, nil, settings, nil); err == nil || errors.As(err, &bad) {
+		t.Errorf("%v, want that it is the Gateway's name", err)
 	}
 }
 

@@ -22,10 +22,7 @@ func Class(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayClassStatus, 
 	if spec.ControllerName != gatewayapi.Controller {
 		return gatewayv1.GatewayClassStatus{}, false
 	}
-	var p gatewayapi.Problem
-	if spec.ParametersRef != nil {
-		p = gatewayapi.Problem{Reason: string(gatewayv1.GatewayClassReasonInvalidParameters), Message: "parametersRef: none is known; write infrastructure.parametersRef of a Gateway"}
-	}
+	p := gatewayapi.ClassParameters(spec)
 	return gatewayv1.GatewayClassStatus{
 		Conditions:        []metav1.Condition{condition(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted), p)},
 		SupportedFeatures: gatewayapi.ClassFeatures(key.Name),
@@ -68,6 +65,9 @@ func Gateway(s *registry.Snapshot, key config.Key) (gatewayv1.GatewayStatus, boo
 	if p := gatewayapi.Unacceptable(o.Spec.(*gatewayv1.GatewaySpec)); p.Is() {
 		accepted = condition(accepted.Type, "", p)
 		programmed.Status, programmed.Reason, programmed.Message = metav1.ConditionFalse, string(gatewayv1.GatewayReasonInvalid), p.Message
+	}
+	if p := gatewayapi.Parameters(o.Spec.(*gatewayv1.GatewaySpec)); p.Is() && accepted.Status == metav1.ConditionTrue {
+		accepted = condition(accepted.Type, "", p)
 	}
 	if spec := o.Spec.(*gatewayv1.GatewaySpec); gatewayapi.IsEgress(spec.GatewayClassName) {
 		egressAddress(s, spec, &out, &programmed)

@@ -29,7 +29,7 @@ func addresses(of *corev1.Service) (out []gatewayv1.GatewayStatusAddress) {
 
 // equal says whether two States say the same.
 func equal(a, b State) bool {
-	return a.Problem == b.Problem && slices.EqualFunc(a.Addresses, b.Addresses, func(x, y gatewayv1.GatewayStatusAddress) bool {
+	return a.Problem == b.Problem && a.BadParameters == b.BadParameters && slices.EqualFunc(a.Addresses, b.Addresses, func(x, y gatewayv1.GatewayStatusAddress) bool {
 		return *x.Type == *y.Type && x.Value == y.Value
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 const (
 	namespace  = "shop"
 	controller = "example.com/ours"
+	system     = "sallyport-system" // the control plane's namespace
 )
 
 // scene is an API server with a keeper at work.
@@ -43,6 +45,9 @@ type scene struct {
 	kube     kubernetes.Interface
 	gateways gatewayclient.Interface
 	states   chan told
+
+	mu      sync.Mutex
+	classes map[string]string // what is wrong with their parameters
 }
 
 type told struct {
@@ -65,7 +70,7 @@ func crds(t *testing.T) []string {
 }
 
 // render gives one port for each listener.
-func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]Object, error) {
+func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, parameters []Parameters) ([]Object, error) {
 	if g.Annotations["wrong"] != "" {
 		return nil, fmt.Errorf("metadata.annotations[wrong]: %q: remove it", g.Annotations["wrong"])
 	}
@@ -88,14 +93,14 @@ func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]Object, erro
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "proxy", Image: "proxy"}}}},
 	}}
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta}
-	return []Object{account, deployment, service}, nil
+	return parametrized([]Object{account, deployment, service}, meta, parameters)
 }
 
 func start(t *testing.T) *scene {
 	t.Helper()
 	server := apiserver.StartWith(t, apiserver.Options{WithoutCRDs: true}).Config
-	s := &scene{T: t, kube: kubernetes.NewForConfigOrDie(server), gateways: gatewayclient.NewForConfigOrDie(server), states: make(chan told, 100)}
-	for _, ns := range []string{namespace, "other"} {
+	s := &scene{T: t, kube: kubernetes.NewForConfigOrDie(server), gateways: gatewayclient.NewForConfigOrDie(server), states: make(chan told, 1000), classes: map[string]string{}}
+	for _, ns := range []string{namespace, "other", system} {
 		_, err := s.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		s.must(err)
 	}
@@ -114,7 +119,13 @@ func start(t *testing.T) *scene {
 func (s *scene) run(server *rest.Config) {
 	k, err := New(server, Options{
 		Controller: controller, Classes: []string{"ours"}, Render: render, AskAgain: 50 * time.Millisecond, RetryMin: 50 * time.Millisecond, RetryMax: time.Second,
+		Namespace: system, Check: check,
 		Changed: func(key types.NamespacedName, state *State) { s.states <- told{key, state} },
+		ClassChanged: func(class, problem string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.classes[class] = problem
+		},
 	})
 	s.must(err)
 	ctx, cancel := context.WithCancel(s.Context())
@@ -293,7 +304,7 @@ func TestKeeper(t *testing.T) {
 		}, metav1.CreateOptions{})
 		s.must(err)
 		foreign := s.create(s.gateway("foreign", "theirs"))
-		made, err := render(foreign, nil)
+		made, err := render(foreign, nil, nil)
 		s.must(err)
 		service := made[2].(*corev1.Service) // made by whoever that is
 		_, err = services.Create(t.Context(), service, metav1.CreateOptions{})

@@ -10,6 +10,10 @@
 // the same name that is not the Gateway's is never taken over: the State says so. What a Gateway whose class is no longer ours
 // leaves is removed.
 //
+// Parameters are the ConfigMaps that Gateways and classes name (parametersRef), each watched by itself (follow.go). A Gateway whose parameters are
+// not read yet, are missing or may not be read stays deployed as it was, and so does one of which the API server does not take all that they make of it.
+//
 // The rights that it needs: get, list and watch on the three kinds of the Gateway API, create on gatewayclasses, and get, list,
-// watch, create, patch and delete on deployments, services and serviceaccounts wherever Gateways may be.
+// watch, create, patch and delete on deployments, services, serviceaccounts, horizontalpodautoscalers and poddisruptionbudgets wherever Gateways
+// may be; list and watch on configmaps where parameters are.
 package deploy

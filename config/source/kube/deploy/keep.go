@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,10 +24,13 @@ import (
 func (k *Keeper) keep(ctx context.Context, c *caches, key types.NamespacedName) error {
 	g, err := c.gateways.Gateways(key.Namespace).Get(key.Name)
 	if err != nil || g.DeletionTimestamp != nil { // its objects go with it
+		c.parameters.follow(key, nil)
 		k.tell(key, nil)
 		return nil
 	}
-	if class, err := c.classes.Get(string(g.Spec.GatewayClassName)); err != nil || class.Spec.ControllerName != k.options.Controller {
+	class, err := c.classes.Get(string(g.Spec.GatewayClassName))
+	if err != nil || class.Spec.ControllerName != k.options.Controller {
+		c.parameters.follow(key, nil)
 		k.tell(key, nil)
 		if err != nil {
 			return nil // it may be about to come back: nobody is cut off because a class is made anew
@@ -36,30 +41,83 @@ func (k *Keeper) keep(ctx context.Context, c *caches, key types.NamespacedName) 
 	if err != nil {
 		return err
 	}
-	objects, err := k.options.Render(g, sets)
+	parameters, err := k.parametersOf(c, g, class)
+	if errors.Is(err, errUnread) {
+		return nil // it is looked at again when they are read
+	}
 	if err != nil {
-		k.tell(key, &State{Problem: err.Error()})
-		return nil // it changes when the Gateway does
+		k.stays(c, g, err)
+		return unlessBad(err)
+	}
+	objects, err := k.options.Render(g, sets, parameters)
+	if err != nil {
+		k.stays(c, g, err)
+		return nil // it changes when the Gateway does, or its parameters
+	}
+	if err := k.applyAll(ctx, c, g, objects, len(parameters) > 0); err != nil {
+		k.stays(c, g, err)
+		return err
+	}
+	return nil
+}
+
+// unlessBad gives errors that may pass by themselves.
+func unlessBad(err error) error {
+	if isBad(err) {
+		return nil
+	}
+	return err
+}
+
+// stays tells why a Gateway is not deployed as it says. What was deployed of it before stays, and so do its addresses.
+func (k *Keeper) stays(c *caches, g *gatewayv1.Gateway, why error) {
+	s := State{Problem: why.Error(), BadParameters: isBad(why)}
+	for _, o := range c.ownedBy(g) {
+		if service, is := o.(*corev1.Service); is {
+			s.Addresses = addresses(service)
+		}
+	}
+	k.tell(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, &s)
+}
+
+// applyAll makes the cluster hold these objects of a Gateway, and no others. tried says that the server is asked first whether it takes all of them: what
+// parameters make of one is not applied where it refuses another.
+func (k *Keeper) applyAll(ctx context.Context, c *caches, g *gatewayv1.Gateway, objects []Object, tried bool) error {
+	if tried {
+		if err := k.try(ctx, g, objects); err != nil {
+			return err
+		}
 	}
 	s := State{}
-	var rest []Object // of an earlier class
+	var rest []Object // of an earlier class, or of earlier parameters
 	for _, o := range c.ownedBy(g) {
 		if !slices.ContainsFunc(objects, func(want Object) bool { return sameObject(want, o) }) {
 			rest = append(rest, o)
 		}
 	}
+	counted := isCounted(objects)
 	for _, o := range objects {
-		held, err := k.apply(ctx, g, o)
+		held, err := k.apply(ctx, g, o, counted, false)
 		if err != nil {
-			k.tell(key, &State{Problem: err.Error()})
 			return err
 		}
 		if held != nil {
 			s.Addresses = addresses(held)
 		}
 	}
-	k.tell(key, &s)
+	k.tell(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, &s)
 	return k.remove(ctx, rest)
+}
+
+// try asks the server whether it would take the objects. Only what it calls invalid counts: whatever else it says, it says again when they are applied.
+func (k *Keeper) try(ctx context.Context, g *gatewayv1.Gateway, objects []Object) error {
+	counted := isCounted(objects)
+	for _, o := range objects {
+		if _, err := k.apply(ctx, g, o, counted, true); apierrors.IsInvalid(err) {
+			return BadParameters{Why: fmt.Errorf("the API server does not take what the parameters make of it: %w", err)}
+		}
+	}
+	return nil
 }
 
 // sameObject says whether two are one object of the API server's.
@@ -74,26 +132,38 @@ func resourceOf(o Object) schema.GroupVersionResource {
 		return appsv1.SchemeGroupVersion.WithResource("deployments")
 	case *corev1.Service:
 		return corev1.SchemeGroupVersion.WithResource("services")
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
+	case *policyv1.PodDisruptionBudget:
+		return policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")
 	default:
 		return corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 	}
 }
 
-// apply makes the API server hold an object of a Gateway, unless that is somebody else's. It gives what it holds of a Service.
-func (k *Keeper) apply(ctx context.Context, g *gatewayv1.Gateway, o Object) (*corev1.Service, error) {
+// apply makes the API server hold an object of a Gateway, unless that is somebody else's. It gives what it holds of a Service. counted says that an
+// autoscaler counts the pods; dry, that nothing is to change.
+func (k *Keeper) apply(ctx context.Context, g *gatewayv1.Gateway, o Object, counted, dry bool) (*corev1.Service, error) {
 	resource := resourceOf(o)
 	at := k.dynamic.Resource(resource).Namespace(o.GetNamespace())
 	options := metav1.PatchOptions{FieldManager: FieldManager, Force: new(true)}
-	data, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	switch held, err := at.Get(ctx, o.GetName(), metav1.GetOptions{}); {
+	held, err := at.Get(ctx, o.GetName(), metav1.GetOptions{})
+	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, err
 	case !metav1.IsControlledBy(held, g):
 		return nil, fmt.Errorf("%s %s/%s is there already and is not this Gateway's: remove it, or give the Gateway another name", resource.Resource, o.GetNamespace(), o.GetName())
+	}
+	if d, is := o.(*appsv1.Deployment); is && counted && held != nil {
+		o = leftToCount(d, held)
+	}
+	data, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
 	}
 	applied, err := at.Patch(ctx, o.GetName(), types.ApplyPatchType, data, options)
 	if err != nil || resource.Resource != "services" {

@@ -23,7 +23,7 @@ import (
 // FieldManager is whose the applied fields are.
 const FieldManager = "sallyport-gateways"
 
-// Object is one that a Gateway consists of, with its kind: a ServiceAccount, a Deployment or a Service.
+// Object is one that a Gateway consists of, with its kind: a ServiceAccount, a Deployment, a Service, a HorizontalPodAutoscaler or a PodDisruptionBudget.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -33,6 +33,8 @@ type Object interface {
 type State struct {
 	Addresses []gatewayv1.GatewayStatusAddress
 	Problem   string // why it is not deployed as it says; "" when it is
+	// BadParameters says that the Problem is with its parameters, or with its class's.
+	BadParameters bool
 }
 
 // Options of a Keeper.
@@ -41,11 +43,18 @@ type Options struct {
 	// Controller is the controllerName of GatewayClasses whose Gateways are kept, and Classes are those that are made where they are missing.
 	Controller gatewayv1.GatewayController
 	Classes    []string
-	// Render says what objects a Gateway consists of, with the ListenerSets that it lets in, in order.
-	Render func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet) ([]Object, error)
+	// Namespace is the control plane's, in which the parameters of classes are.
+	Namespace string
+	// Render says what objects a Gateway consists of, with the ListenerSets that it lets in, in order, and with the parameters of its class and its own, in
+	// this order. Its error is BadParameters where they are at fault.
+	Render func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, parameters []Parameters) ([]Object, error)
+	// Check says what of a class's parameters can be no Gateway's; nil: nothing is.
+	Check func(Parameters) error
 	// Changed is told of each Gateway's State when it is another one than before, and nil when the Gateway is gone or not ours. It
 	// is called from several goroutines.
 	Changed func(gateway types.NamespacedName, s *State)
+	// ClassChanged is told what is wrong with the parameters of one of our classes, when that is something else than before; "" for nothing.
+	ClassChanged func(class, problem string)
 	// RetryMin and RetryMax are the pauses after the first and after many failures: 250 ms, 30 s.
 	RetryMin, RetryMax time.Duration
 	// AskAgain is how often it is asked whether the cluster has the API's CRDs: 10 s.
@@ -59,8 +68,9 @@ type Keeper struct {
 	dynamic dynamic.Interface
 	gateway gatewayclient.Interface
 
-	mu    sync.Mutex
-	known map[types.NamespacedName]State
+	mu      sync.Mutex
+	known   map[types.NamespacedName]State
+	classes map[string]string // what is wrong with their parameters
 }
 
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -78,7 +88,7 @@ func New(server *rest.Config, o Options) (*Keeper, error) {
 	}
 	config := rest.CopyConfig(server)
 	config.QPS, config.Burst = 50, 100
-	k := &Keeper{options: o, known: map[types.NamespacedName]State{}}
+	k := &Keeper{options: o, known: map[types.NamespacedName]State{}, classes: map[string]string{}}
 	var err error
 	if k.kube, err = kubernetes.NewForConfig(config); err == nil {
 		if k.dynamic, err = dynamic.NewForConfig(config); err == nil {
@@ -134,8 +144,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// work looks at one Gateway, and again later when that failed.
+// work looks at one Gateway, and again later when that failed; or, where the key has no namespace, at a class.
 func (k *Keeper) work(ctx context.Context, c *caches, q queue, key types.NamespacedName) {
+	if key.Namespace == "" {
+		k.keepClass(c, q, key.Name)
+		return
+	}
 	err := k.keep(ctx, c, key)
 	if err == nil || ctx.Err() != nil {
 		q.Forget(key)

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,7 +25,9 @@ type caches struct {
 	gateways gatewaylisters.GatewayLister
 	classes  gatewaylisters.GatewayClassLister
 	sets     gatewaylisters.ListenerSetLister
-	owned    []cache.SharedIndexInformer // accounts, deployments, services
+	owned    []cache.SharedIndexInformer // accounts, deployments, services, autoscalers, budgets
+
+	parameters *followed
 
 	ready []cache.InformerSynced
 	stop  func()
@@ -36,20 +41,24 @@ func (k *Keeper) watch(ctx context.Context, q queue) (*caches, error) {
 	ours := informers.NewSharedInformerFactoryWithOptions(k.kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = gatewayv1.GatewayNameLabelKey
 	}))
+	// They are there where parameters ask for them, and nothing waits for them: who upgrades may not have given the rights yet.
+	extra := []cache.SharedIndexInformer{ours.Autoscaling().V2().HorizontalPodAutoscalers().Informer(), ours.Policy().V1().PodDisruptionBudgets().Informer()}
 	c := &caches{
 		gateways: api.Gateways().Lister(), classes: api.GatewayClasses().Lister(), sets: api.ListenerSets().Lister(),
-		owned: []cache.SharedIndexInformer{
+		owned: append([]cache.SharedIndexInformer{
 			ours.Core().V1().ServiceAccounts().Informer(), ours.Apps().V1().Deployments().Informer(), ours.Core().V1().Services().Informer(),
-		},
+		}, extra...),
+		parameters: newFollowed(ctx, k.kube, q.Add),
 	}
 	c.stop = func() {
 		cancel()
+		c.parameters.wait()
 		theirs.Shutdown()
 		ours.Shutdown()
 	}
 	handlers := map[cache.SharedIndexInformer]func(o metav1.Object){
 		api.Gateways().Informer():       func(o metav1.Object) { q.Add(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}) },
-		api.GatewayClasses().Informer(): func(o metav1.Object) { c.ofClass(q, o.GetName()) },
+		api.GatewayClasses().Informer(): func(o metav1.Object) { q.Add(types.NamespacedName{Name: o.GetName()}) },
 		api.ListenerSets().Informer():   func(o metav1.Object) { q.Add(parentOf(o.(*gatewayv1.ListenerSet))) },
 	}
 	for _, informer := range c.owned {
@@ -65,7 +74,9 @@ func (k *Keeper) watch(ctx context.Context, q queue) (*caches, error) {
 			c.stop()
 			return nil, err
 		}
-		c.ready = append(c.ready, registered.HasSynced)
+		if !slices.Contains(extra, informer) {
+			c.ready = append(c.ready, registered.HasSynced)
+		}
 	}
 	theirs.StartWithContext(ctx)
 	ours.StartWithContext(ctx)
@@ -100,13 +111,19 @@ func onlyStatus(was, is any) bool {
 	if !ok || !same {
 		return false
 	}
-	switch is.(type) {
-	case *appsv1.Deployment, *gatewayv1.Gateway, *gatewayv1.GatewayClass, *gatewayv1.ListenerSet:
-		return before.GetGeneration() == after.GetGeneration() && before.GetUID() == after.GetUID() &&
-			maps.Equal(before.GetLabels(), after.GetLabels()) && maps.Equal(before.GetAnnotations(), after.GetAnnotations()) &&
-			len(before.GetOwnerReferences()) == len(after.GetOwnerReferences())
+	switch is := is.(type) {
+	case *autoscalingv2.HorizontalPodAutoscaler: // it has no generation
+		was := was.(*autoscalingv2.HorizontalPodAutoscaler)
+		return equality.Semantic.DeepEqual(was.Spec, is.Spec) && sameMetadata(was, is)
+	case *policyv1.PodDisruptionBudget, *appsv1.Deployment, *gatewayv1.Gateway, *gatewayv1.GatewayClass, *gatewayv1.ListenerSet:
+		return before.GetGeneration() == after.GetGeneration() && sameMetadata(before, after)
 	}
 	return false
+}
+
+func sameMetadata(a, b metav1.Object) bool {
+	return a.GetUID() == b.GetUID() && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		len(a.GetOwnerReferences()) == len(b.GetOwnerReferences())
 }
 
 // synced waits until the caches are filled; it returns false when ctx ended.
@@ -114,8 +131,8 @@ func (c *caches) synced(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), c.ready...)
 }
 
-// ofClass puts the Gateways of a class on the queue.
-func (c *caches) ofClass(q queue, class string) {
+// gatewaysOf puts the Gateways of a class on the queue.
+func (c *caches) gatewaysOf(q queue, class string) {
 	all, _ := c.gateways.List(labels.Everything()) // a cache has no errors
 	for _, g := range all {
 		if string(g.Spec.GatewayClassName) == class {
