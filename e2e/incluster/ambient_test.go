@@ -47,6 +47,7 @@ func TestAmbient(t *testing.T) {
 		{"probes", (*stage).probesWork},
 		{"probes under STRICT", (*stage).probesUnderStrict},
 		{"a pod that says none", (*stage).saysNone},
+		{"a namespace moves, and back", (*stage).moves},
 		{"what is not kept closes, and is said", (*stage).notKept},
 		{"a pod is deleted", (*stage).podDeleted},
 		{"the agent is killed", (*stage).agentKilled},
@@ -278,12 +279,21 @@ func (s *stage) notKept() {
 	s.worksAgain("after the object is gone")
 }
 
-// podDeleted: nothing of a pod is held when it is gone.
+// podDeleted: nothing of a pod is held when it is gone, though it had connections that would be used again.
 func (s *stage) podDeleted() {
 	s.startApp(calm, "brief")
+	s.becomes("it reaches the outside", time.Minute, func() error { return reaches(s.Context(), s.podIP(calm, "brief"), "http://"+external+"/brief") })
 	listeners, cables := s.listeners(), s.cables()
+	network := s.networkOf(filepath.Join(cluster.Dir, "sallyport-node"), calm, "brief")
+	if s.heldIn(network) == 0 {
+		s.Error("the node's Envoy has no socket in the network of a pod that it serves: that shows nothing")
+	}
 	s.endApp(calm, "brief")
-	s.becomes("its listeners are gone, and its cable", time.Minute, func() error {
+	began := time.Now()
+	s.becomes("its network, its listeners and its cable are gone", time.Minute, func() error {
+		if n := s.heldIn(network); n > 0 {
+			return fmt.Errorf("Envoy has %d sockets in its network", n)
+		}
 		if now := s.listeners(); now != listeners-3 {
 			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
 		}
@@ -292,6 +302,7 @@ func (s *stage) podDeleted() {
 		}
 		return nil
 	})
+	s.Logf("nothing of the pod is held %s after its end", since(began))
 }
 
 // endApp removes an app, and returns when its pod is gone.

@@ -163,7 +163,7 @@ func (s *stage) remove(ctx context.Context) {
 	s.removeAmbient(ctx)
 	// How a release leaves was seen before: nobody waits here for proxies that drain, or for programs that hear no signal. Pods go first: a
 	// namespace that is deleted with pods in it is looked at again when half of the time is over that these asked for.
-	ours := []string{system, shop, plain, calm}
+	ours := []string{system, shop, plain, calm, roams}
 	for _, ns := range ours {
 		_, _ = s.run(ctx, s.Kubectl, "delete", "deployments,statefulsets,jobs,cronjobs", "--all", "-n", ns, "--wait=false")
 		_, _ = s.run(ctx, s.Kubectl, "delete", "pods", "--all", "-n", ns, "--grace-period=1", "--timeout=3m")

@@ -108,8 +108,6 @@ func (e *end) host() resolve.SidecarHost {
 		return e.front.Reaching(e.service)
 	case e.entry != nil:
 		return resolve.SidecarHost{Service: e.service, Rule: e.entry.Rule, Restrictions: e.entry.Restrictions, MeshTLS: e.entry.MeshTLS}
-	case e.ambient():
-		return e.Reached(e.service).MutualWhereAsked()
 	default:
 		return e.Reached(e.service)
 	}
@@ -178,7 +176,7 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) PodsVerdict {
 // so themselves, and else has a sidecar.
 func (e *end) byNode(to *registry.Endpoint) bool {
 	ns := e.service.Namespace
-	if to.Proxied {
+	if e.snap.ToldMutual(to.Labels) {
 		ns = "" // whose word does not count
 	}
 	return !to.Fronted && e.snap.Ambient(ns, to.Labels)

@@ -96,6 +96,7 @@ func (b *batch) endpointsOf(service config.Key) []Endpoint {
 	}
 	b.front(service.Namespace, list)
 	b.next.authenticate(service.Namespace, list)
+	b.next.authenticateAtNodes(service.Namespace, list)
 	return list
 }
 

@@ -23,7 +23,9 @@ type Endpoint struct {
 	Network string `json:",omitzero"`
 	Cluster string `json:",omitzero"`
 	Node    string `json:",omitzero"` // that its pod is on
-	// Proxied says that a proxy of the mesh stands before it, Plain that it takes no mutual TLS, and PlainAt where that is otherwise, by the
+	// OfNode says that its pod has the network of its Node, and none of its own.
+	OfNode bool `json:",omitzero"`
+	// Proxied says that a proxy of the mesh stands before it which clients speak mutual TLS to, Plain that it takes no mutual TLS, and PlainAt where that is otherwise, by the
 	// endpoint's own ports: see Meshed.
 	Proxied bool            `json:",omitzero"`
 	Plain   bool            `json:",omitzero"`
@@ -52,7 +54,7 @@ func (e Endpoint) label(key string) string {
 }
 
 func (e Endpoint) equal(o Endpoint) bool {
-	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Node == o.Node && e.Network == o.Network && e.Cluster == o.Cluster &&
+	return e.Address == o.Address && e.ServiceAccount == o.ServiceAccount && e.Weight == o.Weight && e.Locality == o.Locality && e.Node == o.Node && e.OfNode == o.OfNode && e.Network == o.Network && e.Cluster == o.Cluster &&
 		e.Proxied == o.Proxied && e.Fronted == o.Fronted && e.Written == o.Written && e.Plain == o.Plain && maps.Equal(e.PlainAt, o.PlainAt) && maps.Equal(e.Ports, o.Ports) && maps.Equal(e.Labels, o.Labels)
 }
 

@@ -184,7 +184,7 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 			for _, a := range e.Addresses {
 				found := Endpoint{Address: a, Ports: ports}
 				if pod := x.podAt(a, ns); pod != nil {
-					found.ServiceAccount, found.Labels, found.Node = account(pod), pod.Labels, pod.Spec.NodeName
+					found.ServiceAccount, found.Labels, found.Node, found.OfNode = account(pod), pod.Labels, pod.Spec.NodeName, pod.Spec.HostNetwork
 					found.Locality = x.placeOf(pod)
 				} else {
 					found.Written = true
@@ -205,7 +205,7 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 		if _, reached := host.Reachable(p.Status.PodIP); reached && running && p.DeletionTimestamp == nil && selects(selector, p.Labels) {
 			out = append(out, Endpoint{
 				Address: p.Status.PodIP, Ports: namedPorts(p, ports), ServiceAccount: account(p), Labels: p.Labels,
-				Node: p.Spec.NodeName, Locality: x.placeOf(p),
+				Node: p.Spec.NodeName, OfNode: p.Spec.HostNetwork, Locality: x.placeOf(p),
 			})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Meshed says whether an endpoint takes mutual TLS of the mesh at a port of its own: a proxy stands before it, as its label says, and no
-// PeerAuthentication turns it off there.
+// PeerAuthentication turns it off there; or its node's proxy does, and nothing else may come there.
 func (e Endpoint) Meshed(port uint32) bool {
 	if !e.Proxied {
 		return false
@@ -53,6 +53,35 @@ func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 				}
 				e.PlainAt[port] = off
 			}
+		}
+	}
+}
+
+// authenticateAtNodes notes of a Service's endpoints which are pods without sidecars whose nodes' proxies take mutual TLS at some port: where nothing else may come
+// (STRICT). Elsewhere they do not tell it apart, unless for a waypoint's sake: see resolve.InboundAtNode.
+func (s *Snapshot) authenticateAtNodes(ns string, list []Endpoint) {
+	if len(s.Mesh.NodeAgents) == 0 {
+		return // nobody takes it
+	}
+	for i := range list {
+		e := &list[i]
+		if e.Proxied || e.OfNode || e.Written || e.Cluster != "" || !s.ByNode(ns, e.Labels) {
+			continue
+		}
+		modes := s.Modes(ns, e.Labels)
+		e.Proxied = modes.Default == Strict
+		plain, at := !e.Proxied, map[uint32]bool(nil)
+		for port, mode := range modes.Ports {
+			e.Proxied = e.Proxied || mode == Strict
+			if is := mode != Strict; is != plain {
+				if at == nil {
+					at = map[uint32]bool{}
+				}
+				at[port] = is
+			}
+		}
+		if e.Proxied && !e.Fronted { // what a waypoint stands before takes it wherever it is not turned off
+			e.Plain, e.PlainAt = plain, at
 		}
 	}
 }

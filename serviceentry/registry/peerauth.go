@@ -138,7 +138,8 @@ func (b *batch) setPeerAuth(c config.Change) {
 // settlePeerAuths looks at the endpoints again whose pods may be authenticated otherwise. It comes before they are gathered.
 func (b *batch) settlePeerAuths() {
 	b.changed.Inbound = slices.Sorted(maps.Keys(b.authenticated))
-	all := b.authenticated[b.next.Mesh.RootNamespace] || b.authenticated[b.snap.Mesh.RootNamespace] || b.next.Mesh.AutoMTLS != b.snap.Mesh.AutoMTLS
+	all := b.authenticated[b.next.Mesh.RootNamespace] || b.authenticated[b.snap.Mesh.RootNamespace] || b.next.Mesh.AutoMTLS != b.snap.Mesh.AutoMTLS ||
+		(len(b.next.Mesh.NodeAgents) > 0) != (len(b.snap.Mesh.NodeAgents) > 0) // who takes it at nodes
 	for _, cluster := range b.clusters() {
 		for ns, in := range b.of(cluster).services {
 			for key := range in {

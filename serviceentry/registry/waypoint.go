@@ -296,8 +296,11 @@ func (s *Snapshot) ByNode(ns string, labels map[string]string) bool {
 }
 
 func byNode(ns string, labels, namespace map[string]string, root string) bool {
-	return isAmbient(labels, namespace) && !proxied(labels) && ns != root
+	return isAmbient(labels, namespace) && !proxied(labels) && ns != root && !slices.Contains(systemNamespaces, ns)
 }
+
+// systemNamespaces have no pods in the mesh, whatever they are labelled: ambient.SystemNamespaces.
+var systemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}
 
 // front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.
 func (b *batch) front(ns string, list []Endpoint) {

@@ -85,12 +85,6 @@ func (h *SidecarHost) Mutual(p registry.Port) Mutual {
 // Mutual says it for a port. The gateway chooses the pod, of a headless Service too.
 func (t *IngressTarget) Mutual(p registry.Port) Mutual { return t.towards(t.Rule.TLSFor(p.Number)) }
 
-// MutualWhereAsked is the host for the proxy of a node: it shows a pod's certificate where a rule says so (ISTIO_MUTUAL), and nowhere else.
-func (h SidecarHost) MutualWhereAsked() SidecarHost {
-	h.Auto, h.AllTake = false, nil
-	return h
-}
-
 // WithoutMutual is the host for proxies that have no certificate to show in the mesh.
 func (h SidecarHost) WithoutMutual() SidecarHost {
 	h.MeshTLS, h.AllTake = MeshTLS{}, nil

@@ -95,6 +95,9 @@ func ConnectFromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 		})
 	}
 	c.TransportSocket = asPod(c.TransportSocket)
+	for _, m := range c.TransportSocketMatches {
+		m.TransportSocket = asPod(m.TransportSocket)
+	}
 	return c
 }
 

@@ -99,3 +99,41 @@ func TestWhoComesIsKeptFirst(t *testing.T) {
 		t.Errorf("the filters are %v", names)
 	}
 }
+
+// TestNodesSpeakMutualTLS: what an ambient pod sends to a Service goes by mutual TLS, with the pod's own certificate, to those of its pods that take it.
+func TestNodesSpeakMutualTLS(t *testing.T) {
+	const objects = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.0.0.9, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web, security.istio.io/tlsMode: istio}}
+spec: {nodeName: node-1, serviceAccountName: web}
+status: {phase: Running, podIP: 10.1.0.2}
+`
+	settings := mesh.Default()
+	settings.MutualTLS, settings.AutoMTLS = true, true
+	read := decode.File("a.yaml", []byte(objects))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	s := testCase{objects: read.Objects, mesh: settings}.snapshot()
+	v := translate.NewTranslator().Build(s, translate.Classify(s, translate.Node{ID: "ztunnel~10.0.0.7~a.n~n.svc.cluster.local", OwnTables: true}))
+	r, there := v.Get(resource.Cluster, "outbound|80||web.shop.svc.cluster.local")
+	if !there {
+		t.Fatal("there is no cluster of the Service")
+	}
+	c := &clusterv3.Cluster{}
+	must(proto.Unmarshal(r.Value(), c))
+	if len(c.TransportSocketMatches) != 1 || c.TransportSocket != nil {
+		t.Fatalf("its transport sockets are %v and %v", c.TransportSocketMatches, c.TransportSocket)
+	}
+	var tls tlsv3.UpstreamTlsContext
+	must(c.TransportSocketMatches[0].TransportSocket.GetTypedConfig().UnmarshalTo(&tls))
+	if common := tls.GetCommonTlsContext(); common.GetCustomTlsCertificateSelector() == nil || len(common.GetTlsCertificateSdsSecretConfigs()) > 0 {
+		t.Errorf("it is not the pod's certificate that is shown: %v", common)
+	}
+}

@@ -51,7 +51,7 @@ func (d *PodListeners) Of(s *registry.Snapshot, pod, namespace string, labels ma
 	told := resolve.ToldMutual(s, namespace, labels)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !told {
+	if !told && !resolve.OnlyMutualSomewhere(s, namespace, labels) { // to where nothing else may come clients speak it unasked
 		after = d.untold(pod)
 	} else if until, known := d.told[pod]; !known || !until.IsZero() {
 		if d.told == nil {

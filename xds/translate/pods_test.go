@@ -176,3 +176,22 @@ func TestPodsTellMutualApartForAWhile(t *testing.T) {
 		}
 	})
 }
+
+// TestPodsLeaveStrictSlowly: a pod that takes nothing but mutual TLS is spoken to by it, and goes on telling it apart when it takes other things as well, until all have heard of that.
+func TestPodsLeaveStrictSlowly(t *testing.T) {
+	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio.io/dataplane-mode: ambient}}\n"
+	const strict = "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: shop}\nspec: {mtls: {mode: STRICT}}\n"
+	synctest.Test(t, func(t *testing.T) {
+		var d translate.PodListeners
+		before, now := snapshotOf(t, "strict", namespace+strict), snapshotOf(t, "permissive", namespace)
+		d.Of(before, "shop/web-1", "shop", nil)
+		left, after := d.Of(now, "shop/web-1", "shop", nil)
+		if after <= 0 || after > translate.Told || len(left[ambient.PodInbound]) == 0 {
+			t.Errorf("%d bytes when it is not STRICT any more, and others after %s", len(left[ambient.PodInbound]), after)
+		}
+		time.Sleep(translate.Told)
+		if left, after := d.Of(now, "shop/web-1", "shop", nil); len(left) > 0 || after != 0 {
+			t.Errorf("%d listeners in the end, and others after %s", len(left), after)
+		}
+	})
+}

@@ -5,6 +5,7 @@
 //	GET /healthz       200
 //	GET /status/CODE   answers with that status
 //	GET /fetch?url=…   makes that request; see fetch
+//	GET /load?url=…    makes requests, one after another, as long as its caller reads; see load
 //	GET /tcp?addr=…    connects, sends and receives; see tcp
 //	GET /udp?addr=…    sends a datagram and receives one; see udp
 //	GET /ws?addr=…     opens a WebSocket and sends a message; see webSocket
@@ -13,7 +14,8 @@
 //
 // HTTP is served on :8080, or at -http (several, with commas), WebSockets at /socket; h2c and gRPC's health service too. On -tcp (:9090) every
 // line is sent back behind the program's name; what is sent to -udp, too. On -first the server speaks first: it sends its name as a line and
-// then does the same. -tls serves HTTPS with a certificate of its own making.
+// then does the same. -tls serves HTTPS with a certificate of its own making. When it is told to end it serves for -linger more, in which it asks clients
+// to close what they keep.
 //
 // With -get URL it makes that request until the answer is 200, for -patience at most, and ends: what a Job, an init
 // container or a probe does.
@@ -32,6 +34,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -45,6 +48,7 @@ func main() {
 	flag.StringVar(&a.tcp, "tcp", ":9090", "address to send lines back on")
 	flag.StringVar(&a.first, "first", "", "address to speak first on")
 	flag.StringVar(&a.udp, "udp", "", "address to send datagrams back on")
+	flag.DurationVar(&a.linger, "linger", 0, "how long to serve after SIGTERM, with the word to close what is kept")
 	name := flag.String("name", "", "name to answer with; the host name if empty")
 	url := flag.String("get", "", "make this request and end")
 	patience := flag.Duration("patience", 30*time.Second, "how long -get tries")
@@ -66,13 +70,17 @@ func main() {
 	}
 }
 
-// addresses are where the program serves; "" for nowhere.
-type addresses struct{ http, tls, tcp, first, udp string }
+// addresses are where the program serves; "" for nowhere. linger is how long it goes on when it is told to end.
+type addresses struct {
+	http, tls, tcp, first, udp string
+	linger                     time.Duration
+}
 
 func run(ctx context.Context, name string, a addresses) error {
 	var closers []io.Closer
 	ended := make(chan error, 8)
-	server := &http.Server{Handler: handler(name), ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
+	var ends atomic.Bool
+	server := &http.Server{Handler: closing(&ends, handler(name)), ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	server.Protocols.SetHTTP2(true)
@@ -117,6 +125,8 @@ func run(ctx context.Context, name string, a addresses) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+		ends.Store(true)
+		time.Sleep(a.linger)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		errs := []error{server.Shutdown(ctx)}
@@ -127,6 +137,16 @@ func run(ctx context.Context, name string, a addresses) error {
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// closing has clients close the connections that they keep, once the program ends.
+func closing(ends *atomic.Bool, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ends.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

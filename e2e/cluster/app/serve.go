@@ -42,6 +42,7 @@ func handler(name string) http.Handler {
 	mux.HandleFunc("/socket", acceptSocket)
 	mux.HandleFunc("/grpc.health.v1.Health/Check", serveHealth)
 	mux.HandleFunc("/fetch", answer(fetch))
+	mux.HandleFunc("/load", load)
 	mux.HandleFunc("/tcp", answer(tcp))
 	mux.HandleFunc("/udp", answer(udp))
 	mux.HandleFunc("/ws", answer(webSocket))
