@@ -48,6 +48,16 @@ func (a asked) with(terms ...query.Term) asked {
 	return a
 }
 
+// narrower gives the addresses of this page with a term more, and with its opposite; "" where the filter has no room for it.
+func (a asked) narrower(t query.Term) (only, not string) {
+	with := a.Expression.With(t)
+	t.Not = true
+	if without := a.Expression.With(t); without.HasRoom() {
+		return a.here(with), a.here(without)
+	}
+	return "", ""
+}
+
 // is is a term that a key has a value, of which nothing stands for anything else: it is what others wrote.
 func is(key, value string) query.Term { return like(key, query.Literally(value)) }
 

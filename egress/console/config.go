@@ -12,6 +12,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -221,7 +222,7 @@ func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:*@%+=,") == "" {
 		return s
 	}
-	return "'" + strings.ReplaceAll(visible(s), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(visible.Text(s), "'", `'\''`) + "'"
 }
 
 // workloads are the objects that workloads are known by.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -53,7 +54,7 @@ func sharesOf(findings []detect.Finding, most int) []detect.Finding {
 func show(f detect.Finding) finding {
 	out := finding{Finding: f, Who: strings.Trim(f.Namespace+"/"+f.Workload, "/")}
 	for _, name := range slices.Sorted(maps.Keys(f.Evidence)) {
-		out.Evidence = append(out.Evidence, visible(fmt.Sprintf("%s: %v", strings.ReplaceAll(name, "_", " "), f.Evidence[name])))
+		out.Evidence = append(out.Evidence, visible.Text(fmt.Sprintf("%s: %v", strings.ReplaceAll(name, "_", " "), f.Evidence[name])))
 	}
 	e := query.Expression{Since: iso(f.First), Until: iso(f.Last.Add(around))}
 	if f.Namespace != "" {

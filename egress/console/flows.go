@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/schema"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // flowsPage is which workload went to which host, as a picture and as a table.
@@ -149,7 +150,7 @@ func (p *flowsPage) place(nodes []node) map[string]*node {
 
 // Short is a name as the picture has room for it.
 func (n node) Short() string {
-	name := visible(n.Name)
+	name := visible.Text(n.Name)
 	if r := []rune(name); len(r) > 32 {
 		return string(r[:15]) + "…" + string(r[len(r)-16:])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ var (
 
 var dimensions = []dimension{
 	{Name: "host", Title: "Host", column: "coalesce(host, '')", reads: []string{"host"}, terms: key("host"), page: "host"},
-	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: func(v string) []query.Term { return []query.Term{below("host", v)} }},
+	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: termsOfDomain},
 	{Name: "workload", Title: "Workload", column: who, reads: whoReads, terms: termsOfWorkload, page: "workload"},
 	{Name: "rule", Title: "Decided by", column: decider, reads: deciderReads, terms: termsOfRule},
 	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", reads: []string{"reason"}, terms: key("reason")},
@@ -61,6 +62,19 @@ func termsOfWorkload(v string) []query.Term {
 		return []query.Term{is("principal", v)}
 	}
 	return []query.Term{is("workload", v)}
+}
+
+func termsOfDomain(v string) []query.Term {
+	if isAddress(v) {
+		return []query.Term{is("host", v)}
+	}
+	return []query.Term{below("host", v)}
+}
+
+// isAddress knows addresses of IP, which are below no domain, as authorities have them.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	return err == nil
 }
 
 func termsOfRule(v string) []query.Term {
@@ -172,7 +186,7 @@ func (x *group) address(a asked, d dimension) {
 func byDomain(hosts []group) (out []group) {
 	at := map[string]int{}
 	for _, x := range hosts {
-		if domain, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(x.Value, ".")); err == nil {
+		if domain, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(x.Value, ".")); err == nil && !isAddress(x.Value) {
 			x.Value = domain
 		}
 		i, known := at[x.Value]

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // logPage is the log: records, or what they add up to.
@@ -50,39 +51,57 @@ type row struct {
 
 // cell is a value, and what it can do to the filter.
 type cell struct {
-	Title, Text, Only, Not string
-	Class                  string
+	Title, Text   string
+	Of, Only, Not string // what is included or excluded, and the addresses that do it
+	Class         string
 }
 
 // own are columns that say more than one of the log's.
 var own = []column{
-	{"verdict", "Verdict", func(r *record.Record) string { return cmp.Or(string(r.Verdict), r.Action) }, plain("verdict", func(r *record.Record) string { return string(r.Verdict) })},
-	{"workload", "Workload", workloadOf, func(r *record.Record) (query.Term, bool) {
-		w := workloadOf(r)
-		return termsOfWorkload(w)[0], w != ""
+	{"verdict", "Verdict", func(r *record.Record) string { return cmp.Or(string(r.Verdict), r.Action) }, func(r *record.Record) (query.Term, bool) {
+		if r.Verdict == "" && r.Action != "" {
+			return is("action", r.Action), true
+		}
+		return is("verdict", string(r.Verdict)), true
 	}},
+	{"workload", "Workload", workloadOf, func(r *record.Record) (query.Term, bool) { return termsOfWorkload(workloadOf(r))[0], true }},
 	{"host", "Host", hostPort, plain("host", func(r *record.Record) string { return r.Host })},
 	{"port", "Port", func(r *record.Record) string { return number(uint64(r.Port)) }, plain("port", func(r *record.Record) string { return number(uint64(r.Port)) })},
 	{"request", "Request", requestOf, func(r *record.Record) (query.Term, bool) {
 		if r.Method == "" {
-			return is("protocol", r.Protocol), r.Protocol != ""
+			return is("protocol", r.Protocol), true
 		}
 		return is("method", r.Method), true
 	}},
 	{"way", "Way", func(r *record.Record) string { return r.Path }, plain("path", func(r *record.Record) string { return r.Path })},
 	{"decided", "Decided by", deciderOf, func(r *record.Record) (query.Term, bool) {
 		d := r.DecidedBy
-		return is("decided", d.Kind+"/"+d.Namespace+"/"+d.Name), d.Kind != ""
+		if d.Kind == "" {
+			return is("decided", ""), true
+		}
+		return is("decided", d.Kind+"/"+d.Namespace+"/"+d.Name), true
 	}},
 	{"reason", "Reason", reasonOf, plain("reason", func(r *record.Record) string { return r.Reason })},
-	{"bytes", "Bytes", func(r *record.Record) string { return byteSize(plus(r.BytesSent, r.BytesReceived)) }, nil},
+	{"bytes", "Bytes", func(r *record.Record) string { return byteSize(plus(r.BytesSent, r.BytesReceived)) }, func(r *record.Record) (query.Term, bool) {
+		n := query.Term{Key: "bytes", Operator: ">=", Values: []string{strconv.FormatUint(plus(r.BytesSent, r.BytesReceived), 10)}} // the same number hardly comes again
+		return n, true
+	}},
 }
 
 // usual are the columns that are shown where the address names none.
 var usual = []string{"verdict", "workload", "host", "request", "decided", "reason"}
 
+// plain is a term that a key has the column's text, or nothing, where the key takes that.
 func plain(key string, text func(*record.Record) string) func(*record.Record) (query.Term, bool) {
-	return func(r *record.Record) (query.Term, bool) { return is(key, text(r)), text(r) != "" }
+	_, err := query.ParseExpression(is(key, "").String())
+	nothing, none := "", err == nil
+	if _, err := query.ParseExpression(is(key, "0").String()); !none && err == nil { // of numbers it is the same as none
+		nothing, none = "0", true
+	}
+	return func(r *record.Record) (query.Term, bool) {
+		s := text(r)
+		return is(key, cmp.Or(s, nothing)), s != "" || none
+	}
 }
 
 func number(n uint64) string {
@@ -272,12 +291,14 @@ func (h *handler) records(ctx context.Context, f query.Filter, offset, most int)
 func (p *logPage) row(a asked, r *record.Record) row {
 	out := row{Record: r, Link: recordLink(r), Time: short(r.Time), Verdict: string(r.Verdict), Gap: r.Class == record.Gap}
 	for _, c := range p.Columns {
-		x := cell{Title: c.Title, Text: visible(c.text(r)), Class: c.Name}
+		x := cell{Title: c.Title, Text: visible.Text(c.text(r)), Class: c.Name}
 		if c.term != nil {
 			if t, ok := c.term(r); ok {
-				x.Only = a.here(a.Expression.With(t))
-				t.Not = true
-				x.Not = a.here(a.Expression.With(t))
+				x.Of = visible.Text(cmp.Or(c.text(r), "nothing"))
+				if t.Operator != "" {
+					x.Of = t.Operator + " " + x.Of
+				}
+				x.Only, x.Not = a.narrower(t)
 			}
 		}
 		out.Cells = append(out.Cells, x)

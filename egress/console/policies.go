@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 )
@@ -99,7 +100,7 @@ func whatOf(r *egresspolicy.Rule) string {
 			out[len(out)-1] += ", …"
 		}
 	}
-	return cmp.Or(visible(strings.Join(out, " · ")), "all hosts")
+	return cmp.Or(visible.Text(strings.Join(out, " · ")), "all hosts")
 }
 
 // hits reads how often each rule decided, allowed or would have denied, from what was told apart.

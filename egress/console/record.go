@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 var (
@@ -34,6 +36,7 @@ func dimensionNames() (out []string) {
 // recordPage is one record, with everything that it says.
 type recordPage struct {
 	*record.Record
+	Heading     string
 	Reason, Raw string
 	Fields      []field
 	HostLink    string
@@ -74,41 +77,60 @@ func (h *handler) recordPage(ctx context.Context, req *http.Request, _ asked) (v
 		return view{}, missing{errNoRecord}
 	}
 	r := &found[0]
-	p := recordPage{Record: r, Reason: visible(reasonOf(r)), Workload: workloadOf(r)}
+	p := recordPage{Record: r, Heading: headingOf(r), Reason: visible.Text(reasonOf(r)), Workload: workloadOf(r)}
 	if _, raw, is := strings.Cut(r.Reason, failed); is {
-		p.Raw = visible(strings.ReplaceAll(raw, "_", " "))
+		p.Raw = visible.Text(strings.ReplaceAll(raw, "_", " "))
 	}
+	then := windowOf(r.Time, h.Now())
 	if r.Host != "" {
-		p.HostLink = link("/host", query.Expression{}, "name", r.Host)
+		p.HostLink = link("/host", then, "name", r.Host)
 	}
 	if strings.Contains(p.Workload, "/") {
-		p.WorkLink = link("/workload", query.Expression{}, "name", p.Workload)
+		p.WorkLink = link("/workload", then, "name", p.Workload)
 		p.Around = link("/log", query.Expression{Terms: termsOfWorkload(p.Workload), Since: iso(r.Time.Add(-around)), Until: iso(r.Time.Add(around))})
 	}
-	p.Fields = fields(r)
+	p.Fields = fields(r, then)
 	if r.Class == record.Network || r.Class == record.HTTP {
 		p.Explain = h.explainRecord(ctx, r)
 	}
 	return view{Template: "record", Title: "Record", Fixed: true, Data: p}, nil
 }
 
-// fields are those that say something.
-func fields(r *record.Record) (out []field) {
+// headingOf says what a record is about.
+func headingOf(r *record.Record) string {
+	switch {
+	case r.Class == record.Gap:
+		return plural(r.Count, "missing record")
+	case r.Class == record.Action:
+		return r.Deed()
+	}
+	return cmp.Or(hostPort(r), r.Destination, "No host")
+}
+
+// windowOf is a time that a record is in: the usual one, or that of a day around it.
+func windowOf(at, now time.Time) query.Expression {
+	const half = 12 * time.Hour
+	if age := now.Sub(at); age > 0 && age < 2*half {
+		return query.Expression{}
+	}
+	return query.Expression{}.Between(iso(at.Add(-half)), iso(at.Add(half)))
+}
+
+// fields are those that say something; what they lead to is of a time that the record is in.
+func fields(r *record.Record, then query.Expression) (out []field) {
+	in := asked{Path: "/log", Expression: then}
 	for i := range schema.Columns {
 		c := &schema.Columns[i]
 		f := field{Name: c.Name, Doc: strings.ReplaceAll(c.Doc, "`", ""), Text: columnText(c, r)}
 		if c.Name == "time" {
 			f.Text = iso(r.Time)
 		} else if f.Text != "" {
-			t := termOf(c.Name, f.Text)
-			f.Only = link("/log", query.Expression{Terms: []query.Term{t}})
-			t.Not = true
-			f.Not = link("/log", query.Expression{Terms: []query.Term{t}})
+			f.Only, f.Not = in.narrower(termOf(c.Name, f.Text))
 		}
 		if before, _, found := strings.Cut(f.Doc, "(["); found {
 			f.Doc = strings.TrimSpace(before)
 		}
-		f.Text = visible(f.Text)
+		f.Text = visible.Text(f.Text)
 		if f.Text != "" {
 			out = append(out, f)
 		}

@@ -87,7 +87,7 @@ func (s scope) veil(text string) string {
 	if s.All {
 		return text
 	}
-	return named.ReplaceAllStringFunc(text, func(word string) string {
+	return named.ReplaceAllStringFunc(policy.Unshared(text, s.names), func(word string) string {
 		for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return r == '/' || r == '.' }) {
 			if s.others[strings.ToLower(part)] {
 				return "(another namespace's)"

@@ -26,7 +26,7 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 		ReadTimeout:       20 * time.Second,
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    32 << 10, // of a filter in an address each byte may take three
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	stopped := make(chan struct{})

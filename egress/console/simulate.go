@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/egress/simulate/report"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -78,7 +79,7 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	findings = append(findings, may.objections(there, read.Objects, now)...)
 	for _, f := range findings {
 		if len(p.Said) < mostSaid {
-			p.Said = append(p.Said, visible(f.String()))
+			p.Said = append(p.Said, visible.Text(f.String()))
 		}
 		p.Refused = p.Refused || f.Severity == admission.Error
 	}

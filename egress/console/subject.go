@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -70,7 +71,7 @@ func (h *handler) subject(ctx context.Context, r *http.Request, a asked, kind st
 	} else {
 		s.Explain.From = s.Name
 	}
-	return view{Template: "subject", Title: visible(s.Name), Data: s}, nil
+	return view{Template: "subject", Title: visible.Text(s.Name), Data: s}, nil
 }
 
 // history says since when, and on how many days, it is in the log.

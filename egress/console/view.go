@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/console/login"
 )
 
@@ -86,7 +86,7 @@ func parseTemplates() map[string]*template.Template {
 
 var functions = template.FuncMap{
 	"count": func(n uint64) string { return thousands(n) }, "bytes": byteSize, "moment": moment, "iso": iso, "link": link, "is": is,
-	"plural": plural, "visible": visible, "percent": percent, "short": short, "soft": soft, "object": objectName,
+	"plural": plural, "visible": said, "plain": visible.Text, "percent": percent, "short": short, "soft": soft, "object": objectName,
 }
 
 // serve makes a page: bounded in time, and few at a time.
@@ -220,7 +220,7 @@ func ranges(a asked) (out []choice) {
 // chips are the terms, each of which can be taken away.
 func chips(a asked) (out []choice) {
 	for i, t := range a.Expression.Terms {
-		out = append(out, choice{Text: visible(t.String()), Link: a.here(a.Expression.Without(i))})
+		out = append(out, choice{Text: visible.Text(t.String()), Link: a.here(a.Expression.Without(i))})
 	}
 	if !slices.Contains([]string{"", "15m", "1h", "24h", "7d", "30d"}, a.Expression.Since) || a.Expression.Until != "" {
 		out = append(out, choice{Text: strings.TrimSpace(query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}.String()),
@@ -237,22 +237,6 @@ func (s shown) Params() (out []choice) {
 		}
 	}
 	return out
-}
-
-// visible makes a text safe to read: what does not print (escape sequences, marks that turn the direction of writing) is shown as its code.
-func visible(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
 }
 
 func thousands(n uint64) string {
@@ -301,17 +285,5 @@ func moment(t time.Time) string {
 }
 
 func short(t time.Time) string { return t.UTC().Format("01-02 15:04:05") }
-
-// soft is a text that is broken behind its punctuation first.
-func soft(s string) template.HTML {
-	var b strings.Builder
-	for part := range strings.SplitAfterSeq(visible(s), "") {
-		b.WriteString(template.HTMLEscapeString(part))
-		if strings.Contains("./~-_:@", part) {
-			b.WriteString("<wbr>")
-		}
-	}
-	return template.HTML(b.String()) //nolint:gosec // each part is escaped
-}
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

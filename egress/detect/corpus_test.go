@@ -118,6 +118,18 @@ func (c *corpus) clean(rate float64) {
 	every("probe", "status.payments.test", begins(), 5*time.Minute, 0.01)
 	every("cron", "export.partner.test", begins(), time.Hour, 0)
 	every("cron", "report.partner.test", begins(), day, 0)
+	every("clock", "time.pool.test", begins(), 64*time.Second*10, 0)
+	c.regular(begins(), end, 4*time.Hour, 0.3, func(at time.Time) { // updates: a list, and at times what is new
+		c.one(at, "updater", "updates.vendor.test", sized(700, 40_000, 200*time.Millisecond))
+		if c.chance.IntN(3) == 0 {
+			c.one(at.Add(3*time.Second), "updater", fmt.Sprintf("release-%d-packages.updates.vendor.test", at.Unix()/86400), sized(900, 80e6, 30*time.Second))
+		}
+	})
+	for i := range 3 { // pods of one workload, each with its own health check since long
+		c.regular(begins(), end, 10*time.Minute, 0.01, func(at time.Time) {
+			c.one(at, "checked", "health.managed.test", sized(320, 1100, 40*time.Millisecond), func(r *record.Record) { r.Workload.Name = fmt.Sprintf("checked-7d9f8c6b5-%dzz4z", i+2) })
+		})
+	}
 	every("newcomer", "status.payments.test", end.Add(-30*time.Hour), 5*time.Minute, 0.01) // of a release of yesterday
 	every("newcomer", "export.partner.test", end.Add(-30*time.Hour), time.Hour, 0)
 	c.poisson(begins(), end, 15*time.Minute, func(at time.Time) { // a CDN's names come and go
@@ -177,6 +189,22 @@ func (c *corpus) bad() what {
 	// One whose name is refused.
 	c.regular(from, end, 9*time.Minute, 0.3, func(at time.Time) { c.one(at, "app-4", "home.malware.test", name) })
 	found.add("beacon", "app-4", "home.malware.test")
+	// One of three pods, each by its own clock; and one that asks and then fetches.
+	for i, phase := range []time.Duration{0, 3 * time.Minute, 5 * time.Minute} {
+		c.regular(from.Add(phase), end, 11*time.Minute, 0.15, func(at time.Time) {
+			c.one(at, "app-11", "swarm.c2.test", passthrough, sized(510+uint64(c.chance.IntN(30)), 200, 70*time.Millisecond), func(r *record.Record) { r.Workload.Name = fmt.Sprintf("app-11-7d9f8c6b5-%dzz4z", i+2) })
+		})
+	}
+	c.regular(from, end, 13*time.Minute, 0.2, func(at time.Time) {
+		for i := range 2 {
+			c.one(at.Add(time.Duration(i)*2500*time.Millisecond), "app-12", "fetch.c2.test", passthrough, sized(300, 5_000, 80*time.Millisecond))
+		}
+	})
+	for workload, host := range map[string]string{"app-11": "swarm.c2.test", "app-12": "fetch.c2.test"} {
+		found.add("beacon", workload, host)
+		found.add("first-seen-host", workload, host)
+		found.add("rare-host", workload, host)
+	}
 	// Tunnels: by names that are refused, and by a wildcard that lets them out.
 	data := func(n int) string {
 		b := make([]byte, n)
@@ -190,6 +218,14 @@ func (c *corpus) bad() what {
 	c.poisson(from, end, 4*time.Minute, func(at time.Time) { c.one(at, "app-6", data(16)+".tun.co.uk") })
 	found.add("dns-tunnel", "app-6", "*.tun.co.uk")
 	found.add("first-seen-host", "app-6", "*.tun.co.uk")
+	// A slow one, of names as long as they may be, each asked for by both kinds of address and once more.
+	c.regular(from, end, 45*time.Minute, 0.4, func(at time.Time) {
+		long := data(31) + ".s.drip.test"
+		for i := range 3 {
+			c.one(at.Add(time.Duration(i)*700*time.Millisecond), "app-13", long, name)
+		}
+	})
+	found.add("dns-tunnel", "app-13", "*.drip.test")
 	// Generated domains, tried one after the other.
 	for i := range 40 {
 		letters := make([]byte, 12)

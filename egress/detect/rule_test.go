@@ -163,7 +163,7 @@ func TestOwnRules(t *testing.T) {
 	}
 	for id, want := range map[string]string{
 		"b-syntax": "LINE 8", "c-column": `"colour" not found`, "d-write": "", "e-missing": "must have the columns namespace, workload, host", "m-first": `no column "first"`, "f-file": "disabled by configuration",
-		"g-name": "line 6: there is no $nobody; there are $domain, $feed", "l-escape": "\uFFFD[31m", "j-type": `column "first": "soon" is no time`,
+		"g-name": "line 6: there is no $nobody; there are $domain, $feed", "l-escape": `\x1b[31m`, "j-type": `column "first": "soon" is no time`,
 		"o-nan": `column "score": "NaN" is no number`, "p-endless": `column "count": "+Inf" is no number`,
 	} {
 		if got, broke := why[id]; !broke || !strings.Contains(got, want) {

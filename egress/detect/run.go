@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // Log answers one SELECT. A query.Source is one.
@@ -85,7 +85,7 @@ func Run(ctx context.Context, log Log, rules []*Rule, window Window, o Options) 
 			return report, ctx.Err()
 		}
 		if err != nil {
-			report.Failed = append(report.Failed, Note{rule.ID, rule.File, printable(err.Error())})
+			report.Failed = append(report.Failed, Note{rule.ID, rule.File, visible.Lines(err.Error())})
 		}
 		kept := limited(found, o.Limit)
 		if len(kept) < len(found) || len(found) == MaxFindings {
@@ -107,16 +107,6 @@ func limited(found []Finding, most int) []Finding {
 		of[f.Namespace]++
 		return of[f.Namespace] > most
 	})
-}
-
-// printable makes a message safe for terminals: DuckDB quotes what it could not convert.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, text)
 }
 
 // runRule runs one rule, in the time that it has.

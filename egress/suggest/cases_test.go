@@ -2,6 +2,7 @@ package suggest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,23 @@ func TestCases(t *testing.T) {
 		{"few siblings", siblings(4, "many.example"), options(), []string{"n1.many.example"}, []string{"*."}},
 		{"no wildcards", siblings(6, "many.example"), with(func(o *suggest.Options) { o.Siblings = 0 }), []string{"n1.many.example"}, []string{"*."}},
 		{"siblings on shared hosting", append(siblings(9, "github.io"), siblings(9, "s3.amazonaws.com")...), options(), []string{"n1.github.io", "n1.s3.amazonaws.com"}, []string{"*."}},
+		{"siblings at whoever's service", slices.Concat(siblings(9, "ingest.sentry.io"), siblings(9, "eu.auth0.com"), siblings(9, "z01.azurefd.net"), siblings(9, "webhook.site"), siblings(9, "blob.core.windows.net"), siblings(9, "vercel.app")),
+			options(), []string{"n1.blob.core.windows.net", "n1.eu.auth0.com", "n1.ingest.sentry.io", "n1.vercel.app", "n1.webhook.site", "n1.z01.azurefd.net"}, []string{"*."}},
+		{"siblings of one customer", siblings(6, "acme.github.io"), options(), []string{"n1.acme.github.io"}, []string{"*."}},
+		{"names as clients write them", []*seen.Flow{flow("shop", "cart", "", "xn--bcher-kva.example", 443, "tls"), flow("shop", "cart", "", "b\u00fccher.example", 443, "tls"), flow("shop", "cart", "", "new.test:8443", 80, "http", "GET /"), flow("shop", "cart", "", "new..test", 443, "tls"), flow("shop", "cart", "", "*.test", 443, "tls")}, options(),
+			[]string{"b\\u00fccher.example", "hosts: [xn--bcher-kva.example]"}, []string{"hosts: ['*", "new..test]", "8443]"}},
+		{"addresses are no siblings", func() (out []*seen.Flow) {
+			for i := range 9 {
+				out = append(out, flow("shop", "cart", "", fmt.Sprintf("203.0.113.%d", i+1), 443, "tls"), flow("shop", "cart", "", fmt.Sprintf("2001:db8::%d", i+1), 443, "tls"))
+			}
+			return out
+		}(), options(), []string{"addresses: [", "203.0.113.1", "2001:db8::1"}, []string{"*."}},
+		{"one host of many workloads", func() (out []*seen.Flow) {
+			for i := range 40 {
+				out = append(out, flow(fmt.Sprintf("team-%d", i%3), fmt.Sprintf("w%d", i), "", "new.test", 443, "tls"))
+			}
+			return out
+		}(), options(), []string{"ServiceEntry istio-system/new-test", "exportTo: [team-0, team-1, team-2]"}, []string{"ServiceEntry team-0"}},
 		{"siblings below a top-level domain", append(siblings(9, "co.uk"), siblings(9, "test")...), options(), []string{"n1.co.uk", "n1.test"}, []string{"*."}},
 		{"siblings of something inside", append(siblings(6, "many.example"), func() *seen.Flow {
 			f := flow("shop", "cart", "", "in.many.example", 443, "tls")

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	networking "istio.io/api/networking/v1alpha3"
-
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -104,7 +102,7 @@ func (w *world) lacksPort(u *use) config.Key {
 		if _, has := svc.Port(u.tries[0].Port); has || svc.Namespace != u.Namespace || !svc.External || svc.Source.Kind != config.KindServiceEntry || svc.Resolution != registry.DNS {
 			continue
 		}
-		if spec, ok := w.objects[svc.Source].Spec.(*networking.ServiceEntry); ok && len(spec.Hosts) == 1 && len(spec.Endpoints) == 0 {
+		if spec := w.registered(svc.Source); spec != nil && len(spec.Hosts) == 1 && len(spec.Endpoints) == 0 {
 			return svc.Source
 		}
 	}

@@ -21,6 +21,7 @@ func TestWaiting(t *testing.T) {
 		denied(flow("bank", "vault", "", "never.test", 443, "tls")),
 		denied(flow("bank", "vault", "", "registered.test", 80, "http", "GET /")),
 		flow("shop", "cart", "", "x\ny", 443, "tls"),
+		denied(flow("shop", "cart", "", "own.test", 8443, "tls")), // its entry has other ports
 	)
 	var got []string
 	for _, w := range suggest.Waiting(configOf(t, false, inForce), log, now) {
@@ -29,7 +30,8 @@ func TestWaiting(t *testing.T) {
 	want := `shop/cart new.test:443 3 days 2 pods 14 records 0 denied: denied: nobody registered it
 bank/vault registered.test:80 2 days 1 pods 7 records 7 denied: denied: no rule of EgressPolicy bank/closed allows it
 shop/cart asked.test:0 2 days 1 pods 7 records 7 denied: denied: nobody registered it
-shop/cart new.test:8080 2 days 1 pods 7 records 7 denied: denied: nobody registered it`
+shop/cart new.test:8080 2 days 1 pods 7 records 7 denied: denied: nobody registered it
+shop/cart own.test:8443 2 days 1 pods 7 records 7 denied: denied: nobody registered it`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -17,11 +17,22 @@ import (
 // sharedHosting are domains below which companies give names to whoever pays, and that the list of public suffixes does not have, or has
 // for some of their names only. No wildcard is suggested at or below them.
 var sharedHosting = []string{
-	"akamai.net", "akamaiedge.net", "akamaihd.net", "akamaized.net", "amazonaws.com", "amazonaws.com.cn", "atlassian.net", "azure.com", "azure.net", "azureedge.net",
-	"b-cdn.net", "backblazeb2.com", "cloudflarestorage.com", "cloudfront.net", "digitaloceanspaces.com", "edgekey.net", "edgesuite.net", "fastly.net", "fastlylb.net",
-	"firebaseio.com", "freshdesk.com", "github.io", "gitlab.io", "googleapis.com", "googleusercontent.com", "hubspot.com", "linodeobjects.com", "microsoftonline.com",
-	"my.salesforce.com", "myshopify.com", "okta.com", "ondigitalocean.app", "oraclecloud.com", "service-now.com", "sharepoint.com", "slack.com", "wasabisys.com",
-	"windows.net", "workers.dev", "zendesk.com",
+	"akamai.net", "akamaiedge.net", "akamaihd.net", "akamaized.net", "algolia.net", "algolianet.com", "aliyuncs.com", "amazonaws.com", "amazonaws.com.cn", "atlassian.net",
+	"auth0.com", "azure.com", "azure.net", "azurecr.io", "azureedge.net", "azurefd.net", "b-cdn.net", "backblazeb2.com", "bamboohr.com", "bcebos.com", "bore.pub",
+	"burpcollaborator.net", "cachefly.net", "cdn77.org", "cloudamqp.com", "cloudflareaccess.com", "cloudflarestorage.com", "cloudfront.net", "cloudwaysapps.com",
+	"cockroachlabs.cloud", "confluent.cloud", "digitaloceanspaces.com", "dynatrace.com", "edgecastcdn.net", "edgekey.net", "edgesuite.net", "elastic-cloud.com", "es.io",
+	"exo.io", "fastly.net", "fastlylb.net", "firebaseio.com", "force.com", "found.io", "freshdesk.com", "freshservice.com", "gcdn.co", "github.dev", "github.io",
+	"gitlab.io", "gitpod.io", "glitch.me", "godaddysites.com", "googleapis.com", "googleusercontent.com", "gradio.live", "grafana.net", "hashnode.dev", "hostinger.com",
+	"hostingersite.com", "hs-sites.com", "hubspot.com", "hubspotpagebuilder.com", "huggingface.cloud", "hwcdn.net", "imgix.net", "impervadns.net", "incapdns.net",
+	"intercom.io", "jimdosite.com", "jira.com", "kinsta.cloud", "koyeb.app", "kxcdn.com", "lhr.life", "linodeobjects.com", "list-manage.com", "lldns.net", "llnwd.net",
+	"loca.lt", "medium.com", "microsoftonline.com", "mktoweb.com", "modal.run", "mongodb.net", "my.salesforce.com", "myqcloud.com", "myshopify.com", "myworkday.com",
+	"neon.tech", "netsuite.com", "oast.fun", "oastify.com", "okta.com", "on.aws", "ondigitalocean.app", "onelogin.com", "oraclecloud.com", "ovh.net", "pagerduty.com",
+	"pinecone.io", "pingone.com", "pipedream.net", "psdb.cloud", "qdrant.io", "qiniucdn.com", "qualtrics.com", "quic.cloud", "quickbase.com", "rackcdn.com", "railway.app",
+	"readme.io", "redislabs.com", "retool.com", "salesforce-sites.com", "scalingo.io", "scw.cloud", "sentry.io", "serveo.net", "service-now.com", "sharepoint.com",
+	"site.com", "slack.com", "snowflakecomputing.com", "sourceforge.io", "splunkcloud.com", "squarespace.com", "stackpathcdn.com", "statuspage.io", "strikingly.com",
+	"substack.com", "supabase.co", "surge.sh", "trafficmanager.net", "tumblr.com", "typeform.com", "typesense.net", "upcloudobjects.com", "upstash.io", "wasabisys.com",
+	"weaviate.network", "webhook.site", "weebly.com", "windows.net", "wordpress.com", "workers.dev", "wpengine.com", "wscdns.com", "your-objectstorage.com", "zendesk.com",
+	"zohosites.com", "zoom.us",
 }
 
 // wildcard gives the pattern for names right below a domain; "" where none is suggested.

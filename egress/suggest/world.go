@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
@@ -34,6 +36,19 @@ func (w *world) named() *world {
 		}
 	}
 	return w
+}
+
+// registered gives a ServiceEntry by its name; nil where there is none.
+func (w *world) registered(key config.Key) *networking.ServiceEntry {
+	if len(w.objects) == 0 { // few who ask what waits need them
+		w.named()
+	}
+	o := w.objects[key]
+	if o == nil {
+		return nil
+	}
+	spec, _ := o.Spec.(*networking.ServiceEntry)
+	return spec
 }
 
 func (w *world) decide(s *registry.Snapshot, who policy.Workload, to policy.Destination) policy.Verdict {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // mostLines bounds the evidence that a comment has.
@@ -54,14 +56,9 @@ func (r *Result) head(b *strings.Builder) {
 	}
 }
 
-// comment writes a text as one line, whatever is in it.
+// comment writes a text as one line, whatever is in it: it is read on terminals, and by those who judge what is to be applied.
 func comment(b *strings.Builder, text string) {
-	b.WriteString("# " + strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == 0x85 || c == 0x2028 || c == 0x2029 || c == 0xfffd || c == 0xfeff {
-			return ' '
-		}
-		return c
-	}, text) + "\n")
+	b.WriteString("# " + visible.Text(text) + "\n")
 }
 
 func (c *Change) comments(b *strings.Builder) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/sallyport/sallyport/config/host"
@@ -106,18 +107,38 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	if list := a.snap.Services(d.Host); len(list) > 0 {
 		svc := list[0]
 		if svc.Withheld != nil {
-			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field), missing
+			return fmt.Sprintf("%s registers the host for its own namespace only: %s (%s)", svc.Source, svc.Withheld.Why, svc.Withheld.Field) + a.wouldHide(missing), missing
 		}
-		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns), missing
+		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns) + a.wouldHide(missing), missing
 	}
 	return a.byNobody(missing)
 }
 
+const byNobody = "nobody registered the host"
+
 func (a asking) byNobody(missing bool) (string, bool) {
-	if !missing {
-		return fmt.Sprintf("nobody registered the host, and %s would hide it from this workload", a.Scope().Key), false
+	return byNobody + a.wouldHide(missing), missing
+}
+
+func (a asking) wouldHide(missing bool) string {
+	if missing {
+		return ""
 	}
-	return "nobody registered the host", true
+	return fmt.Sprintf(", and %s would hide it from this workload", a.Scope().Key)
+}
+
+// unshared are words of hidden about what others registered for themselves.
+var unshared = regexp.MustCompile(`\S+ ([^ /]+)/\S+ registers the host(?:, but does not export it to namespace [a-z0-9-]+| for its own namespace only: [^;]* \([^()]*\))`)
+
+// Unshared is a reason as it is told to who may know of some namespaces' objects: that others have registered a host for themselves is nothing to the
+// workload, and for others than who may know of it nobody registered the host.
+func Unshared(reason string, may func(namespace string) bool) string {
+	return unshared.ReplaceAllStringFunc(reason, func(words string) string {
+		if may(unshared.FindStringSubmatch(words)[1]) {
+			return words
+		}
+		return byNobody
+	})
 }
 
 // DecideName says what the workload's DNS does with a name: whether it refuses one that nobody registered.

@@ -3,10 +3,9 @@ package verify
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // Mark is what a verdict looks like at the beginning of a line.
@@ -22,27 +21,14 @@ func Mark(v Verdict) string {
 	return "?"
 }
 
-// Line is one result of a table: why is what to say of it, lines of more on their own.
+// Line is one result of a table: why is what to say of it, lines of more on their own. What was seen is what others' servers answered, and a report may come
+// from a pod.
 func Line(r Result, why string) string {
 	verdict := string(r.Verdict)
 	if r.Verdict == Open {
 		verdict = "OPEN"
 	}
-	return fmt.Sprintf("%s %-10s  %-8s %s: %s\n", Mark(r.Verdict), visible(r.Way), visible(verdict), visible(r.Tried), strings.ReplaceAll(visible(why), "\n", "\n    "))
-}
-
-// visible makes a text safe for a terminal. What was seen is what others' servers answered, and a report may come from a pod: what does not print but ends a line (escape sequences,
-// marks that turn the direction of writing) is shown as its code.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
+	return fmt.Sprintf("%s %-10s  %-8s %s: %s\n", Mark(r.Verdict), visible.Lines(r.Way), visible.Lines(verdict), visible.Lines(r.Tried), strings.ReplaceAll(visible.Lines(why), "\n", "\n    "))
 }
 
 // Why is what a result says of itself.

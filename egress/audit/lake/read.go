@@ -175,7 +175,11 @@ func (r *reader) local(ctx context.Context, files []content.File) (map[int][]str
 	byVersion := map[int][]string{}
 	if dir, is := place.Dir(r.place); is {
 		for i := range files {
-			byVersion[files[i].Schema] = append(byVersion[files[i].Schema], filepath.Join(dir, filepath.FromSlash(files[i].Name)))
+			file := filepath.Join(dir, filepath.FromSlash(files[i].Name))
+			if err := isWhole(&files[i], file); err != nil {
+				return nil, err
+			}
+			byVersion[files[i].Schema] = append(byVersion[files[i].Schema], file)
 		}
 		return byVersion, nil
 	}
@@ -215,13 +219,33 @@ func (r *reader) fetch(ctx context.Context, f *content.File, file string) error 
 	}
 	_ = part.Close() // nothing was written
 	defer os.Remove(part.Name())
-	if err := r.place.Get(ctx, f.Name, part.Name()); err != nil {
+	if err := r.place.Get(ctx, f.Name, part.Name()); errors.Is(err, place.ErrGone) {
+		return lost(f)
+	} else if err != nil {
 		return err
 	}
-	if info, err := os.Stat(part.Name()); err != nil || info.Size() != f.Bytes {
-		return errors.Join(fmt.Errorf("%s: it is not of %d bytes, as the log says: somebody changed it", f.Name, f.Bytes), err)
+	if err := isWhole(f, part.Name()); err != nil {
+		return err
 	}
 	return os.Rename(part.Name(), file)
+}
+
+// isWhole says what is wrong with a file that is not as the lake's log has it.
+func isWhole(f *content.File, file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return lost(f)
+	case err != nil:
+		return fmt.Errorf("%s: %w", f.Name, err)
+	case info.Size() != f.Bytes:
+		return fmt.Errorf("%s has %d bytes, and had %d when it was written: somebody changed it, and its %d records cannot be read", f.Name, info.Size(), f.Bytes, f.Records)
+	}
+	return nil
+}
+
+func lost(f *content.File) error {
+	return fmt.Errorf("%s is not there, and %d records with it: somebody removed it", f.Name, f.Records)
 }
 
 // evict leaves so many bytes of files that are not wanted, those that were used last.

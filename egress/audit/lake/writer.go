@@ -61,6 +61,7 @@ type Writer struct {
 	Options
 	state    *state
 	contents *content.Contents // nil: what is in the lake has to be read
+	broken   map[string]error  // files of the lake that cannot be read, by their names: until the next start nothing is made of them
 	status   Status
 	during   func(step string) // called between steps, by tests
 }
@@ -160,7 +161,10 @@ func (w *Writer) pass(ctx context.Context) error {
 			break
 		}
 	}
-	return w.compact(ctx)
+	if err := w.compact(ctx); err != nil {
+		return err
+	}
+	return w.harmed()
 }
 
 // start reads what is in the lake, and finishes what was begun.
@@ -234,7 +238,9 @@ func (w *Writer) do(ctx context.Context, p *plan) error {
 	step := &content.Commit{Number: p.Number, Time: p.Time, Until: p.Until}
 	var err error
 	if len(p.Inputs) > 0 {
-		err = w.merge(ctx, p, step)
+		if err = w.merge(ctx, p, step); errors.As(err, new(unreadable)) {
+			err = w.giveUp(ctx, p, step, err)
+		}
 	} else {
 		err = w.copyOut(ctx, p, step)
 	}
@@ -256,6 +262,17 @@ func (w *Writer) do(ctx context.Context, p *plan) error {
 	w.state.Plan = nil
 	w.Metrics.did(p, step)
 	return w.state.save(w.Dir)
+}
+
+// giveUp plans nothing more with a file that cannot be read, and lets the others go on: what is in it is lost, and what comes in is not. The step's number is
+// taken all the same, so that no name comes twice.
+func (w *Writer) giveUp(ctx context.Context, p *plan, step *content.Commit, why error) error {
+	if err := w.Place.Delete(ctx, []string{p.name(w.state.Writer, p.Inputs[0].Partition())}); err != nil {
+		return errors.Join(err, why)
+	}
+	step.Add, step.Remove = nil, nil
+	w.Logger.Error("audit lake: a file cannot be read, and stays as it is", "err", why)
+	return nil
 }
 
 // day is what a window has of one.

@@ -28,7 +28,7 @@ type Term struct {
 
 // Bounds of an expression.
 const (
-	maxExpression = 4096 // bytes
+	maxExpression = 8192 // bytes
 	maxTerms      = 64
 	maxValues     = 256
 )
@@ -205,6 +205,11 @@ func (e Expression) With(t Term) Expression {
 	other.Not = !t.Not
 	e.Terms = append(slices.DeleteFunc(slices.Clone(e.Terms), func(x Term) bool { return x.equal(t) || x.equal(other) }), t)
 	return e
+}
+
+// HasRoom says whether other terms and times can still be written beside what there is.
+func (e Expression) HasRoom() bool {
+	return len(e.Terms) <= maxTerms-4 && len(e.String()) <= maxExpression*3/4
 }
 
 // Without gives the expression without one of its terms, by its place.

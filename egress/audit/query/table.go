@@ -2,13 +2,12 @@ package query
 
 import (
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
+	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // table aligns columns. It holds rows back until Flush, at most tableRows; widths only grow, so that later rows stay
@@ -32,7 +31,7 @@ func (t *table) Write(r record.Record) error { return t.row(schema.Cells(&r)) }
 
 func (t *table) row(cells []string) error {
 	for i := range cells {
-		cells[i] = visible(cells[i])
+		cells[i] = shown(cells[i])
 		if i < len(cells)-1 {
 			cells[i] = shorten(cells[i], cellWidth)
 		}
@@ -43,25 +42,12 @@ func (t *table) row(cells []string) error {
 	return t.Flush()
 }
 
-// visible makes a text safe for a terminal: what does not print (escape sequences, marks that turn the direction of
-// writing) is shown as its code; empty is "-".
-func visible(s string) string {
+// shown is a cell for a terminal; empty is "-".
+func shown(s string) string {
 	if s == "" {
 		return "-"
 	}
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
-	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if plain(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
+	return visible.Text(s)
 }
 
 func shorten(s string, width int) string {

@@ -125,7 +125,7 @@ func TestSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"*Connections at regular intervals* (beacon, high): 16\n", "• `shop/cart` → `c2.test`, 12 times, the last 2026-03-18 12:00 UTC\n", "… and 6 more\n",
-		"*A domain of the feed* (feed, low): 1\n", "`&lt;!channel&gt; 'x' \uFFFD[31m\uFFFD&lt;http://evil.test|ok&gt;&amp;`"} {
+		"*A domain of the feed* (feed, low): 1\n", "`&lt;!channel&gt; 'x' \\x1b[31m\\n&lt;http://evil.test|ok&gt;&amp;`"} {
 		if !strings.Contains(message.Text, want) {
 			t.Errorf("no %q in %s", want, message.Text)
 		}

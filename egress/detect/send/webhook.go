@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 
@@ -68,16 +68,7 @@ func chat(findings []detect.Finding) string {
 
 // plain is a text in which a chat finds neither links, nor people, nor the end of code.
 func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '`':
-			return '\''
-		case unicode.IsPrint(r):
-			return r
-		}
-		return '\uFFFD'
-	}, text)
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'").Replace(visible.Text(text))
 }
 
 // alertmanager sends alerts to Alertmanager's v2 API; its URL is that of Alertmanager itself. It groups, and sends on, by what it is told.

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )
@@ -76,9 +76,9 @@ func ViewOf(r *simulate.Report) View {
 		v.Lists = append(v.Lists, list{Title: "Denied once what is observed is enforced", Inputs: r.Inputs.WouldDeny, Lines: lines(r.WouldDeny)})
 	}
 	for _, w := range r.Why {
-		w.Why, w.Examples = plain(w.Why), slices.Clone(w.Examples)
+		w.Why, w.Examples = visible.Text(w.Why), slices.Clone(w.Examples)
 		for i := range w.Examples {
-			w.Examples[i] = plain(w.Examples[i])
+			w.Examples[i] = visible.Text(w.Examples[i])
 		}
 		v.Why = append(v.Why, w)
 	}
@@ -106,7 +106,7 @@ func lines(changes []simulate.Change) (out []change) {
 	for i := range changes {
 		c := &changes[i]
 		line := change{
-			Workload: plain(c.Workload.String()), Target: plain(target(c)), Counts: count(c.Records, "record") + ", " + count(c.Inputs, "input"),
+			Workload: visible.Text(c.Workload.String()), Target: visible.Text(target(c)), Counts: count(c.Records, "record") + ", " + count(c.Inputs, "input"),
 			First: moment(c.First), Last: moment(c.Last), Before: side(&c.Before), After: side(&c.After),
 		}
 		for _, x := range c.Examples {
@@ -128,7 +128,7 @@ func target(c *simulate.Change) string {
 }
 
 func side(s *simulate.Side) string {
-	return plain(fmt.Sprintf("%s by %s (%s)", s.Verdict, object(&s.DecidedBy), s.Reason))
+	return visible.Text(fmt.Sprintf("%s by %s (%s)", s.Verdict, object(&s.DecidedBy), s.Reason))
 }
 
 func object(d *policy.DecidedBy) string {
@@ -149,17 +149,7 @@ func example(x *simulate.Example) string {
 	if x.Labels != "" {
 		parts = append(parts, "{"+x.Labels+"}")
 	}
-	return plain(strings.Join(parts, " "))
-}
-
-// plain leaves nothing in a text that a terminal obeys, or that turns its direction.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return visible.Text(strings.Join(parts, " "))
 }
 
 func day(t time.Time) string    { return t.UTC().Format("2006-01-02 15:04") + "Z" }
