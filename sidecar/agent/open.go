@@ -181,9 +181,7 @@ func (a *agent) openSpool() (err error) {
 		return err
 	}
 	a.drops = &drops{log: a.cfg.Log, admin: a.cfg.admin(), gap: a.spool.AppendGap, places: places}
-	if a.router() {
-		places.makeRoom = func(ctx context.Context) int { return a.tunnels.MakeRoom(ctx) }
-	}
+	places.makeRoom = a.makeRoom
 	a.cfg.Proxy.Refusing = a.cfg.path("refusing")
 	a.full, err = newFullness(a.cfg.Log, a.spool, a.cfg.Proxy.Refusing)
 	return err

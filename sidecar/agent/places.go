@@ -17,7 +17,7 @@ const (
 	watchedFrom          = 50
 )
 
-// fewFrom is from how many percent on somebody who has more than half has to give some back.
+// fewFrom is from how many percent on who has most has to give some back.
 const fewFrom = 95
 
 // easing is how much less Envoy is told than the time before when places come free: whoever took them would take them again at once.
@@ -29,8 +29,8 @@ type places struct {
 	log    *slog.Logger
 	file   string
 	scarce float64 // as Envoy was told: 0 to 1
-	// makeRoom ends some of the tunnels of who has too many, and says how many; nil where there are none of others.
-	makeRoom func(context.Context) int
+	// makeRoom ends some of the connections of who has most, and says how many; nil is that nobody does.
+	makeRoom func(ctx context.Context, percent uint64) (int, error)
 }
 
 // newPlaces makes the file.
@@ -45,8 +45,12 @@ func newPlaces(log *slog.Logger, file string) (*places, error) {
 // take takes over how many percent are taken, and says whether to look again soon.
 func (p *places) take(ctx context.Context, percent uint64) (soon bool) {
 	if percent >= fewFrom && p.makeRoom != nil {
-		if n := p.makeRoom(ctx); n > 0 {
-			p.log.Warn("tunnels are ended since one namespace's are more than half of the connections that the proxy may have, and few are left", "tunnels", n, "percent", percent)
+		n, err := p.makeRoom(ctx, percent)
+		if n > 0 {
+			p.log.Warn("few of the connections that the proxy may have are left: some are ended of who has most", "connections", n, "percent", percent)
+		}
+		if err != nil {
+			p.log.Error("who has most of the connections that the proxy may have is not known", "err", err)
 		}
 	}
 	scarce := min(max((float64(percent)-scarceFrom)/(scarceAt-scarceFrom), 0), 1)

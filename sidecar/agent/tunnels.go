@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -33,6 +35,10 @@ func (a *agent) openTunnels() error {
 	switch {
 	case a.pods != nil:
 		cfg.Kernel, cfg.Ask = a.pods.Kernel(), asker.AskAtNode
+		cfg.Whose = func(at netip.Addr) string {
+			w, _ := a.pods.Whose(at)
+			return w.Principal
+		}
 	case a.cfg.Proxy.Role == bootstrap.Sidecar:
 		cfg.Ask = asker.AskAtPod
 	}
@@ -159,10 +165,13 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 		l.open.Begin(t)
 	}
 	for i := range records {
-		if r := &records[i]; r.Class == record.Network || r.Status == http.StatusSwitchingProtocols {
-			if why := l.open.Done(r.Source, r.Time); why != "" {
-				r.Reason = strings.TrimPrefix(r.Reason+"; "+envoylog.EndedReason+why, "; ")
-			}
+		r, why := &records[i], ""
+		l.open.Saw(r)
+		if r.Class == record.Network || r.Status == http.StatusSwitchingProtocols {
+			why = l.open.Done(r.Source, r.Time)
+		}
+		if why = cmp.Or(why, l.open.Crowded(r.Source)); why != "" {
+			r.Reason = strings.TrimPrefix(r.Reason+"; "+envoylog.EndedReason+why, "; ")
 		}
 	}
 	return records, err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/sallyport/sallyport/sidecar/sockdiag"
 	"github.com/sallyport/sallyport/sidecar/tunnels"
@@ -36,6 +38,25 @@ func (c connections) Open(pods []string, each func(sockdiag.Connection)) error {
 			return sockdiag.Open(func(open sockdiag.Connection) {
 				open.Pod = pod
 				each(open)
+			})
+		})
+		if err != nil && !errors.Is(err, sockdiag.ErrGone) {
+			return fmt.Errorf("pod %s: %w", pod, err)
+		}
+	}
+	return nil
+}
+
+// Activities implements tunnels.Kernel.
+func (c connections) Activities(each func(sockdiag.Activity)) error {
+	c.pods.mu.Lock()
+	pods := slices.Sorted(maps.Keys(c.pods.served))
+	c.pods.mu.Unlock()
+	for _, pod := range pods {
+		err := c.in(pod, func() error {
+			return sockdiag.Activities(func(of sockdiag.Activity) {
+				of.Pod = pod
+				each(of)
 			})
 		})
 		if err != nil && !errors.Is(err, sockdiag.ErrGone) {

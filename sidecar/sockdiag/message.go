@@ -14,6 +14,8 @@ const (
 	idAt        = 8 // in a request: family, protocol, extensions, padding, states
 	requestSize = idAt + 48
 
+	attributesAt = 2 // in a request: which are wanted
+
 	answerIDAt = 4 // in an answer: family, state, timer, retransmissions
 	answerSize = answerIDAt + 48 + 20
 

@@ -71,17 +71,24 @@ func Listening(each func(port uint16)) error {
 
 // dump gives each socket that is in one of some states.
 func dump(states uint32, each func(Connection)) error {
+	return dumpWith(states, 0, func(_ []byte, c Connection, _ uint8) { each(c) })
+}
+
+// dumpWith gives the kernel's answers, too, with some attributes: a bit for each.
+func dumpWith(states uint32, attributes uint8, each func(answer []byte, c Connection, state uint8)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, states))
+		asked := request(family, Connection{}, states)
+		asked[attributesAt] = attributes
+		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, asked)
 		if err != nil {
 			return err
 		}
 		for _, m := range messages {
-			c, _, err := answer(m)
+			c, state, err := answer(m)
 			if err != nil {
 				return err
 			}
-			each(c)
+			each(m, c, state)
 		}
 	}
 	return nil

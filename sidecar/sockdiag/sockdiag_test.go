@@ -1,6 +1,7 @@
 package sockdiag
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -182,5 +184,43 @@ func TestEndWantsACookie(t *testing.T) {
 	local, remote := addresses(server)
 	if err := End(Connection{Local: local, Remote: remote}); err == nil || errors.Is(err, ErrGone) {
 		t.Errorf("a connection without its cookie: %v", err)
+	}
+}
+
+// TestActivities: what has come on a connection is counted, and when something moved last is known.
+func TestActivities(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
+		client, server := pair(t, address)
+		found, err := Find(addresses(server))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := bytes.Repeat([]byte("x"), 1234)
+		if _, err := client.Write(said); err == nil {
+			_, err = io.ReadFull(server, said)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Activity
+		if err := Activities(func(a Activity) {
+			if a.Connection == found {
+				got = append(got, a)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0].Received != 1234 || got[0].Quiet < 0 || got[0].Quiet > time.Hour {
+			t.Errorf("%s: %+v", address, got)
+		}
+	}
+}
+
+// TestActivityOfOddAnswers: what the kernel does not say is 0.
+func TestActivityOfOddAnswers(t *testing.T) {
+	for _, odd := range [][]byte{nil, {1}, {0, 0, 2, 0}, {255, 255, 2, 0}, {8, 0, 2, 0, 1, 2, 3, 4}, {5, 0, 1, 0, 9}, {4, 0, 1, 0, 4, 0, 2, 0}} {
+		if got := activity(odd, Connection{Cookie: 7}); got != (Activity{Connection: Connection{Cookie: 7}}) {
+			t.Errorf("%v: %+v", odd, got)
+		}
 	}
 }

@@ -151,3 +151,55 @@ func TestChangesCostWhatTheyAreAbout(t *testing.T) {
 		t.Errorf("%d are due", len(p.due))
 	}
 }
+
+// TestRequestsLeaveRoom: when a namespace has as many requests under way as it may, whoever of its accounts has most gives his newest to another one; so do namespaces when there are as many as may be.
+func TestRequestsLeaveRoom(t *testing.T) {
+	inLab(t, 20, func(t *testing.T, l *lab) {
+		cut := map[string][]string{}
+		begin := func(ns, account, name string) (done func(), taken bool) {
+			return l.UnderWay(envoylog.Tunnel{Began: time.Now(), Question: envoylog.Question{
+				Kind: wire.KindHTTP, Authority: "a.test:80", Peer: peerOf(ns, account), Method: "GET", Path: name,
+			}}, func(why string) error {
+				cut[name] = append(cut[name], why)
+				return nil
+			})
+		}
+		for i := range 10 {
+			if _, taken := begin("loud", "a", fmt.Sprint("/a", i)); !taken {
+				t.Fatalf("request %d is refused", i)
+			}
+		}
+		if _, taken := begin("loud", "a", "/a10"); taken || len(cut) > 0 {
+			t.Errorf("of who has all one more is taken: %t; cut: %v", taken, cut)
+		}
+		for i := range 5 {
+			if _, taken := begin("loud", "b", fmt.Sprint("/b", i)); !taken {
+				t.Errorf("request %d of another account is refused", i)
+			}
+		}
+		want := map[string][]string{}
+		for i := range 5 {
+			want[fmt.Sprint("/a", 9-i)] = []string{crowdedRequests}
+		}
+		if fmt.Sprint(cut) != fmt.Sprint(want) {
+			t.Errorf("cut: %v, want %v", cut, want)
+		}
+		if _, taken := begin("loud", "b", "/b5"); taken {
+			t.Error("one more of who has as many as the other is taken")
+		}
+		clear(cut)
+		for i := range 10 {
+			if _, taken := begin("second", "a", fmt.Sprint("/c", i)); !taken {
+				t.Errorf("request %d of another namespace is refused", i)
+			}
+		}
+		done, taken := begin("third", "a", "/d")
+		if !taken || len(cut) != 1 {
+			t.Errorf("a third namespace's is taken: %t; cut: %v", taken, cut)
+		}
+		done()
+		if s := l.Stats(); s.Refused != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

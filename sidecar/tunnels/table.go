@@ -25,6 +25,8 @@ type Config struct {
 	Kernel Kernel
 	// Ender ends connections; nil where there is nobody for it.
 	Ender Ender
+	// Whose is the SPIFFE id of who has an address, "" of others; nil is that nobody says.
+	Whose func(netip.Addr) string
 }
 
 // Kernel has the connections (package sockdiag).
@@ -33,6 +35,8 @@ type Kernel interface {
 	Find(pod string, local, remote netip.AddrPort) (sockdiag.Connection, error)
 	// Open gives all that are open, of these pods.
 	Open(pods []string, each func(sockdiag.Connection)) error
+	// Activities gives all that are open, wherever the proxy may have some, and how they move.
+	Activities(each func(sockdiag.Activity)) error
 }
 
 // Own is this process's own network's.
@@ -45,6 +49,9 @@ func (Own) Find(_ string, local, remote netip.AddrPort) (sockdiag.Connection, er
 
 // Open implements Kernel.
 func (Own) Open(_ []string, each func(sockdiag.Connection)) error { return sockdiag.Open(each) }
+
+// Activities implements Kernel.
+func (Own) Activities(each func(sockdiag.Activity)) error { return sockdiag.Activities(each) }
 
 // Ender ends connections.
 type Ender interface {
@@ -73,8 +80,11 @@ type Table struct {
 	plan  *plan
 	stats Stats
 
-	requests map[string]int // that are under way, by their clients' namespaces
-	numbered int64          // how many there have been
+	requests requests // that are under way
+	numbered int64    // how many there have been
+
+	clients clients                      // who is known by his address
+	crowded map[netip.AddrPort]time.Time // clients of connections that nobody here knew, and that were ended to make room, and when
 
 	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }
@@ -98,7 +108,7 @@ type tunnel struct {
 
 // New makes a table. It does nothing by itself until Run does.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, requests: map[string]int{}, plan: newPlan()}
+	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, requests: requests{of: map[string]*accounts{}}, plan: newPlan(), clients: clients{}, crowded: map[netip.AddrPort]time.Time{}}
 }
 
 // Begin takes a tunnel that has begun.

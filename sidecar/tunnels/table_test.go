@@ -35,12 +35,13 @@ type lab struct {
 	asked  []string          // authorities, since the last look
 	ended  []uint64          // cookies
 	kernel map[netip.AddrPort]uint64
+	rest   map[netip.AddrPort]time.Duration // for how long nothing has moved
 }
 
 // inLab runs a test with a table that is run, and lets time pass by itself.
 func inLab(t *testing.T, most int, test func(t *testing.T, l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}}
+		l := &lab{denies: map[string]string{}, kernel: map[netip.AddrPort]uint64{}, rest: map[netip.AddrPort]time.Duration{}}
 		l.Table = New(Config{Log: slog.New(slog.DiscardHandler), Most: most, MostRequests: most, Ask: l.ask, Kernel: l, Ender: l})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -77,6 +78,15 @@ func (l *lab) Open(_ []string, each func(sockdiag.Connection)) error {
 	defer l.mu.Unlock()
 	for remote, cookie := range l.kernel {
 		each(sockdiag.Connection{Local: gateway, Remote: remote, Cookie: cookie})
+	}
+	return nil
+}
+
+func (l *lab) Activities(each func(sockdiag.Activity)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for remote, cookie := range l.kernel {
+		each(sockdiag.Activity{Connection: sockdiag.Connection{Local: gateway, Remote: remote, Cookie: cookie}, Quiet: l.rest[remote]})
 	}
 	return nil
 }

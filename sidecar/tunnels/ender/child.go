@@ -23,6 +23,7 @@ type Child struct {
 	// Untraced says why the process may not be traced, whatever the kernel lets; nil is that it may.
 	Untraced func() error
 
+	sockets descriptors
 	tracing sync.Mutex                       // one at a time
 	copies  func(child, fd int) (int, error) // takes copies; nil is pidfd_getfd
 }
@@ -50,7 +51,7 @@ func (c *Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Con
 	}
 	defer func() { _ = unix.Close(child) }()
 	name := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
-	fd, err := descriptorOf(folder, name)
+	fd, err := c.sockets.find(folder, name)
 	if err != nil {
 		return err
 	}
@@ -137,20 +138,6 @@ func open(pid int) (child int, folder string, err error) {
 		return 0, "", cannotCopy(err)
 	}
 	return child, filepath.Join("/proc", strconv.Itoa(pid), "fd"), nil
-}
-
-// descriptorOf is the number of the descriptor that leads to something.
-func descriptorOf(folder, to string) (int, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return 0, cannotCopy(err)
-	}
-	for _, e := range entries {
-		if leads, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil && leads == to {
-			return strconv.Atoi(e.Name())
-		}
-	}
-	return 0, sockdiag.ErrGone
 }
 
 // MayEnd says why this process can end connections of nobody that it starts, and, where it can, whether it would trace it for that.
