@@ -86,7 +86,7 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 	if p := gatewayapi.Parameters(spec); p.Is() {
 		field, why, _ := strings.Cut(p.Message, ": ")
 		why, fix, _ := strings.Cut(why, ": ")
-		r.warn("spec."+field, spec.Infrastructure.ParametersRef.Kind, why+"; what is deployed stays as it was", fix)
+		r.warn("spec."+field, spec.Infrastructure.ParametersRef.Kind, why+", and the Gateway is not accepted", fix)
 	}
 	if kind := r.of.Annotations["networking.istio.io/service-type"]; len(gatewayapi.Addresses(spec)) > 0 && (kind == "ClusterIP" || kind == "NodePort") {
 		r.warn("spec.addresses[0]", gatewayapi.Addresses(spec)[0], "a Service of type "+kind+" asks no load balancer for it", "remove it, or the annotation networking.istio.io/service-type")
