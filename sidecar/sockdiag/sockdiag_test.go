@@ -196,7 +196,8 @@ func TestActivities(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := bytes.Repeat([]byte("x"), 1234)
-		if _, err := client.Write(said); err == nil {
+		_, err = client.Write(said)
+		if err == nil {
 			_, err = io.ReadFull(server, said)
 		}
 		if err != nil {
