@@ -175,7 +175,9 @@ func (s *stage) underLoad(what string, callers []string, do func()) {
 			s.Errorf("%s: %s: %s", what, l.name, f)
 		}
 	}
-	s.Logf("%s: %d requests, %d failed (%s)", what, requests, failed, took)
+	if s.Logf("%s: %d requests, %d failed (%s)", what, requests, failed, took); failed > 0 {
+		s.Logf("what is recorded of it:\n%s", s.audit("query", "--since", "2m", "--from", calm+"/caller", "--limit", "2000", "-o", "csv"))
+	}
 }
 
 // load is requests of one kind, which an app makes as long as it is told to.

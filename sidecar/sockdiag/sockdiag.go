@@ -72,17 +72,25 @@ func Listening(each func(port uint16)) error {
 // dump gives each socket that is in one of some states.
 func dump(states uint32, each func(Connection)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, states))
+		if err := dumpRaw(family, states, func(c Connection, _ []byte) { each(c) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dumpRaw is dump of a family, with what the kernel says of each.
+func dumpRaw(family uint8, states uint32, each func(Connection, []byte)) error {
+	messages, err := askAbout(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, request(family, Connection{}, states))
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		c, _, err := answer(m)
 		if err != nil {
 			return err
 		}
-		for _, m := range messages {
-			c, _, err := answer(m)
-			if err != nil {
-				return err
-			}
-			each(c)
-		}
+		each(c, m)
 	}
 	return nil
 }
