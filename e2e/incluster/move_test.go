@@ -145,7 +145,7 @@ func (s *stage) underLoad(what string, callers []string, do func()) {
 	made := func(than []int) error { // each made ten more requests than that
 		for i, l := range loads {
 			if n, err := l.made(); n < than[i]+10 {
-				return fmt.Errorf("%s: %d requests (%v)", l.name, n, err)
+				return errors.Join(fmt.Errorf("%s: %d requests", l.name, n), err)
 			}
 		}
 		return nil
