@@ -35,7 +35,8 @@ func placeValues() []string {
 // TestAmbient tells what the release does for pods without sidecars, in order.
 func TestAmbient(t *testing.T) {
 	s := prepare(t)
-	s.install(append(placeValues(), "ambient.enabled=true")...)
+	// A client on a busy machine may be silent for seconds after it has connected; what it begins with is looked for that long.
+	s.install(append(placeValues(), "ambient.enabled=true", "meshConfig.protocolDetectionTimeout=10s")...)
 	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	for _, step := range []struct {
 		name string
@@ -55,6 +56,7 @@ func TestAmbient(t *testing.T) {
 		{"the agents are rolled", (*stage).agentsRolled},
 		{"controllers are away", (*stage).controllersAway},
 		{"the namespace leaves the mesh, and comes back", (*stage).leavesAndComesBack},
+		{"the node starts again", (*stage).nodeRestarts},
 		{"uninstalled", (*stage).ambientUninstalled},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(s.in(t)) }) {

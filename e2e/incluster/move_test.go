@@ -145,7 +145,7 @@ func (s *stage) underLoad(what string, callers []string, do func()) {
 	made := func(than []int) error { // each made ten more requests than that
 		for i, l := range loads {
 			if n, err := l.made(); n < than[i]+10 {
-				return fmt.Errorf("%s: %d requests (%v)", l.name, n, err)
+				return errors.Join(fmt.Errorf("%s: %d requests", l.name, n), err)
 			}
 		}
 		return nil
@@ -175,7 +175,9 @@ func (s *stage) underLoad(what string, callers []string, do func()) {
 			s.Errorf("%s: %s: %s", what, l.name, f)
 		}
 	}
-	s.Logf("%s: %d requests, %d failed (%s)", what, requests, failed, took)
+	if s.Logf("%s: %d requests, %d failed (%s)", what, requests, failed, took); failed > 0 {
+		s.Logf("what is recorded of it:\n%s", s.audit("query", "--since", "2m", "--from", calm+"/caller", "--limit", "2000", "-o", "csv"))
+	}
 }
 
 // load is requests of one kind, which an app makes as long as it is told to.

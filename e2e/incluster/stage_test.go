@@ -47,7 +47,9 @@ type stage struct {
 	*cluster.Cluster
 	client  kubernetes.Interface
 	outside *outside.Outside
-	chart   string // the packaged chart
+	connect func() error // lays the cable to it
+	unplug  func()       // takes the cable away, whose other end's network the kernel may keep for a while
+	chart   string       // the packaged chart
 }
 
 // set installs everything anew, with these values beside those of testdata.
@@ -103,9 +105,9 @@ func (s *stage) playOutside() {
 	for _, a := range outsideAddrs {
 		there = append(there, netip.PrefixFrom(a, 24))
 	}
-	s.becomes("the outside is connected", time.Minute, func() error { // the cable of an earlier run goes in its own time
-		return s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there)
-	})
+	s.connect = func() error { return s.Connect("out", w.Outside.Namespace(), []netip.Prefix{outsideNet}, there) }
+	s.unplug = func() { _ = exec.Command("ip", "-n", w.Outside.Namespace(), "link", "delete", "cluster").Run() }
+	s.becomes("the outside is connected", time.Minute, s.connect) // the cable of an earlier run goes in its own time
 	s.outside, err = outside.Start(w.Outside, outside.Plan{
 		Names: []string{external, second, nobody}, Addrs: outsideAddrs, HTTPPort: 80, HTTPSPort: 443, NameServer: nameServer,
 	})

@@ -44,13 +44,21 @@ func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probe
 	}
 	switch {
 	case o.native:
-		c.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
+		c.RestartPolicy, c.Lifecycle = ptr(corev1.ContainerRestartPolicyAlways), askClientsToGo()
 	case o.HoldApplicationUntilProxyStarts:
 		c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
 			Exec: &corev1.ExecAction{Command: []string{"sallyport-agent", "wait"}},
 		}}
 	}
 	return c
+}
+
+// askClientsToGo has the proxy of a pod that ends ask its clients to close what they keep, from the moment on in which the pod is told to end: a native sidecar is told
+// only when the application has ended, and answers requests that come on such connections with 503 until then. What is new is taken, and other connections go on.
+func askClientsToGo() *corev1.Lifecycle {
+	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+		Exec: &corev1.ExecAction{Command: []string{"sallyport-agent", "request", "POST", "drain_listeners?graceful&inboundonly&skip_exit"}},
+	}}
 }
 
 // ProxySecurity is that of a container that runs the agent and Envoy: no rights.

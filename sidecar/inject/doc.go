@@ -31,9 +31,10 @@
 //
 // No fsGroup is set: the kubelet writes the projected token so that the proxy's user can read it, emptyDirs are
 // writable, and an fsGroup would change the owner of all files in the user's volumes. Keys live in a memory volume and
-// never touch the node's disk; audit records wait on a disk volume and survive a container's restart. There is no preStop
-// hook: on SIGTERM the agent itself drains Envoy, at least minimumDrainDuration, at most terminationDrainDuration. A native
-// sidecar is told to end only when the application has ended.
+// never touch the node's disk; audit records wait on a disk volume and survive a container's restart. On
+// SIGTERM the agent itself drains Envoy, at least minimumDrainDuration, at most terminationDrainDuration. A native
+// sidecar is told to end only when the application has ended; so a preStop hook, which is called when the pod is told to end, has it ask clients
+// to close what they keep. There is no other one.
 //
 // The package must not import the data plane's parts, but for the rules of redirection and the form of probes. Of the
 // control plane it imports only how reviews are read and answered (config/admission/review): it runs in

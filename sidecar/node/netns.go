@@ -110,14 +110,23 @@ func HasIPv6() bool {
 
 // listening says whether ports are open for TCP in the namespace of the calling thread.
 func listening(ports ...uint16) (bool, error) {
-	open := map[uint16]bool{}
+	open, err := listeningPorts()
+	return err == nil && !slices.ContainsFunc(ports, func(p uint16) bool { return !open[p] }), err
+}
+
+// listensAt says whether any of them is.
+func listensAt(ports ...uint16) (bool, error) {
+	open, err := listeningPorts()
+	return err == nil && slices.ContainsFunc(ports, func(p uint16) bool { return open[p] }), err
+}
+
+func listeningPorts() (open map[uint16]bool, err error) {
+	open = map[uint16]bool{}
 	note := func(port uint16) { open[port] = true }
 	if sockdiag.Listening(note) != nil { // a kernel without it (CONFIG_INET_DIAG), or a sandbox
-		if err := listeningInProc(note); err != nil {
-			return false, err
-		}
+		err = listeningInProc(note)
 	}
-	return !slices.ContainsFunc(ports, func(p uint16) bool { return !open[p] }), nil
+	return open, err
 }
 
 // listeningInProc gives each port that is listened to, as /proc has it: everywhere, and dear (sockdiag.Listening).

@@ -110,7 +110,7 @@ func (p *Pods) do(ctx context.Context, r Request) error {
 	case Add:
 		return p.Add(ctx, r.Local)
 	case Remove:
-		return p.Remove(r.Local)
+		return p.removeAndEmpty(ctx, r.Local)
 	case Check:
 		return p.Check(r.Local)
 	case ready:

@@ -23,7 +23,8 @@ const (
 	localAt, remoteAt         = 4, 20
 	cookieAt                  = 40
 
-	inodeAt = answerIDAt + 48 + 16 // in an answer: when it expires, queues, user
+	unsentAt = answerIDAt + 48 + 8  // in an answer: when it expires, what is to be read
+	inodeAt  = answerIDAt + 48 + 16 // and queues, user
 )
 
 // anyCookie asks for a connection whichever it is.
