@@ -83,26 +83,31 @@ func holdWaypoints(t *testing.T, d *decoder, seed uint64, seen map[string]int) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	for range triesEach {
 		x := frontedTry(r, e)
-		if found, differ := disagreeFronted(e, w, x); differ {
-			found.shrink(disagreeFronted).report(t, seed)
+		found, differ, compared := disagreeFronted(e, w, x)
+		if differ {
+			found.shrink(func(e *envoys, w world, x tried) (disagreement, bool) {
+				found, differ, _ := disagreeFronted(e, w, x)
+				return found, differ
+			}).report(t, seed)
 			return
 		}
-		v := policy.Decide(e.snapshot, x.from, x.Destination)
-		noteFronted(seen, v, frontedBy(v))
+		if compared {
+			v := policy.Decide(e.snapshot, x.from, x.Destination)
+			noteFronted(seen, v, frontedBy(v))
+		}
 	}
 }
 
-func disagreeFronted(e *envoys, w world, x tried) (disagreement, bool) {
+func disagreeFronted(e *envoys, w world, x tried) (found disagreement, differ, compared bool) {
 	v := policy.Decide(e.snapshot, x.from, x.Destination)
 	want, got, steps, err := e.throughFronts(x, v)
 	if errors.Is(err, errNoName) || errors.Is(err, errSilent) {
-		return disagreement{}, false
+		return found, false, false
 	}
-	differ := err != nil || got != want
-	if differ {
+	if differ = err != nil || got != want; differ {
 		err = errors.Join(err, fmt.Errorf("\n  policy:  %+v (%s: %s)\n  proxies: %+v", want, v.DecidedBy, v.Reason, got))
 	}
-	return disagreement{world: w, x: x, steps: steps, err: err}, differ
+	return disagreement{world: w, x: x, steps: steps, err: err}, differ, true
 }
 
 // noteFronted counts what is tried.
