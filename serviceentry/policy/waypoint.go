@@ -32,6 +32,9 @@ func (a asking) fronted(host resolve.SidecarHost, port registry.Port, r *resolve
 	v := Verdict{Service: svc, Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Waypoint: front.Gateway, DecidedBy: Object{svc.SourceOf(port), "hosts: " + svc.Host}}
 	if svc.External {
 		v.Path = PathGateway
+		if !port.Protocol.IsHTTP() && port.Protocol != registry.TLS { // of which the waypoint reads nothing, whatever it is
+			shown.Kind = resolve.Connections
+		}
 		if !a.permitted(&v, about{svc.Host, port.Number, spokenAs(shown.Kind), shown.Request, a.at, a.snap.Closed(svc)}) {
 			v.Path, v.Cluster = PathBlackhole, wire.BlackHoleCluster
 			return v

@@ -122,10 +122,10 @@ func (b *batch) setAlias(c config.Change) {
 	}
 }
 
-// countAliasViews counts the namespaces that know an alias by names that others do not: its own, where it has a shorter one, and those
+// countAliasViews counts the namespaces that know an alias by names that others do not: its own, where it has a shorter one, or is kept from others, and those
 // that it is exported to by name.
 func (b *batch) countAliasViews(a *Alias, by int) {
-	b.countView(a.Ref.Namespace, a.Ref.Namespace, by, false)
+	b.countView(a.Ref.Namespace, a.Ref.Namespace, by, !a.ExportTo.All && a.ExportTo.Includes(a.Ref.Namespace))
 	if a.ExportTo.All {
 		return
 	}

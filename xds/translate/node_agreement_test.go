@@ -13,6 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/translate"
@@ -68,6 +71,34 @@ func disagreeAtNode(e *envoys, w world, x tried) (found disagreement, differ, co
 		err = fmt.Errorf("the sidecar: %s\nthe node: %s", a, b)
 	}
 	return disagreement{world: w, x: x, steps: append(want.Steps, got.Steps...), err: err}, err != nil, true
+}
+
+// TestNodesKnowNamespacesOwnAliases: another name of a Service that its namespace keeps to itself leads where it leads at a sidecar, and not around what counts for the Service.
+func TestNodesKnowNamespacesOwnAliases(t *testing.T) {
+	const objects = `apiVersion: v1
+kind: Namespace
+metadata: {name: default, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: default, annotations: {networking.istio.io/exportTo: .}}
+spec: {type: ExternalName, externalName: api.store.svc.cluster.local}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: store}
+spec: {clusterIP: 10.0.3.168, ports: [{name: http, port: 80}]}
+`
+	w := world{map[config.Key]*config.Object{}, mesh.Default()}
+	for _, c := range changedBy(t, objects) {
+		w.objects[c.Key] = c.Object
+	}
+	x := tried{from: policy.Workload{Namespace: "default", Name: "app"}, as: "api.default.svc.cluster.local"}
+	x.Scheme, x.Host, x.Port = policy.HTTP, x.as, 80
+	found, differ, compared := disagreeAtNode(w.envoys(newDecoder()), w, x)
+	if differ || !compared {
+		t.Errorf("compared: %v; %v\n%s", compared, found.err, strings.Join(found.steps, "\n"))
+	}
 }
 
 // shortAt says whether an attempt is to a Service of its own namespace by a short name: "web", or "db-0.web" of a headless one.

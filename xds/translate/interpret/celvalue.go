@@ -231,7 +231,15 @@ func (s *scope) attribute(name string) (celValue, error) {
 	}
 	switch name {
 	case "connection":
-		return of(map[string]func() (celValue, error){"requested_server_name": text(s.sni)})
+		return of(map[string]func() (celValue, error){
+			"requested_server_name": text(s.sni),
+			"termination_details": func() (celValue, error) { // which a filter that closed the connection left
+				if s.entry == nil || s.request != nil || s.entry.Details == "" {
+					return celValue{}, errMissing
+				}
+				return celValue{s.entry.Details}, nil
+			},
+		})
 	case "source", "destination":
 		at := map[string]func() (celValue, error){"address": func() (celValue, error) {
 			s.mustBeOutside(name + ".address")

@@ -108,9 +108,15 @@ func (r *stream) mutateEarly() {
 	}
 }
 
-// setEarly sets a header, whatever the client said in it.
+// setEarly sets a header, whatever the client said in it, or where it said none.
 func (r *stream) setEarly(filter string, h *corev3.HeaderValueOption) {
-	if h.AppendAction != corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD {
+	switch h.AppendAction {
+	case corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD:
+	case corev3.HeaderValueOption_ADD_IF_ABSENT:
+		if _, there := r.request.header(h.Header.Key); there {
+			return
+		}
+	default:
 		unknown("%s: %v", filter, h.AppendAction)
 	}
 	if v := r.fill(h.Header.Value, "-"); v != "" {

@@ -60,11 +60,13 @@ func (r *stream) filter(f *hcmv3.HttpFilter) {
 		config = own
 	}
 	if d := f.GetConfigDiscovery(); d != nil {
-		if config != nil {
+		switch {
+		case config == nil || r.proxy.extension(f.Name, d) == nil: // which fails requests, whatever a route says
+			r.discovered(f.Name, d)
+			return
+		case !config.MessageIs(&httprbacv3.RBACPerRoute{}): // that is in the place of what came
 			unknown("HTTP filter %s: a route configures what comes by ECDS", f.Name)
 		}
-		r.discovered(f.Name, d)
-		return
 	}
 	r.packed(f.Name, config)
 }
