@@ -35,6 +35,8 @@ func (a *agent) openTunnels() error {
 		cfg.Kernel, cfg.Ask = a.pods.Kernel(), asker.AskAtNode
 	case a.cfg.Proxy.Role == bootstrap.Sidecar:
 		cfg.Ask = asker.AskAtPod
+	case a.cfg.Proxy.Role == bootstrap.Waypoint:
+		cfg.Ask = asker.AskAtWaypoint
 	}
 	a.tunnels = tunnels.New(cfg)
 	return nil
