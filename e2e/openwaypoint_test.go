@@ -132,3 +132,5 @@ func (c *tunnelled) Read(b []byte) (int, error)  { return c.hbone.Read(b) }
 func (c *tunnelled) Write(b []byte) (int, error) { return c.hbone.Write(b) }
 func (c *tunnelled) Close() error                { return c.hbone.Close() }
 func (c *tunnelled) SetDeadline(time.Time) error { return nil }
+
+func (c *tunnelled) SetWriteDeadline(time.Time) error { return nil }

@@ -32,6 +32,17 @@ func (s Set) Enforced() Set {
 // DryRuns says whether a policy is a dry run.
 func (s Set) DryRuns() bool { return slices.ContainsFunc(s, func(p *Policy) bool { return p.DryRun }) }
 
+// Known says whether all that the policies' rules look at, of requests or of connections, is still known of one that is open: who its client is, from where, the port, a request's method and path. The
+// host that a request said, its other headers, its token, and the name that a client's own TLS said are not.
+func (s Set) Known(requests bool) bool {
+	unknown := func(t Term) bool {
+		return t.Attribute == SNI || requests && t.OfRequests() && t.Attribute != Method && t.Attribute != Path
+	}
+	return !slices.ContainsFunc(s, func(p *Policy) bool {
+		return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.any(unknown) })
+	})
+}
+
 // Deciding are those with an action, in order.
 func (s Set) Deciding(a Action) (out Set) {
 	for _, p := range s {

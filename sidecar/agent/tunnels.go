@@ -41,6 +41,8 @@ func (a *agent) openTunnels() error {
 		}
 	case a.cfg.Proxy.Role == bootstrap.Sidecar:
 		cfg.Ask = asker.AskAtPod
+	case a.cfg.Proxy.Role == bootstrap.Waypoint:
+		cfg.Ask = asker.AskAtWaypoint
 	}
 	a.tunnels = tunnels.New(cfg)
 	return nil

@@ -64,7 +64,7 @@ func NewNode(o Options) Node {
 		}
 	}
 	if o.Questions != "" {
-		metadata[wire.EndsMetadata] = "true"
+		metadata[wire.EndsMetadata] = wire.EndsTunnels
 		metadata[wire.EndsConnectionsMetadata] = o.EndsConnections
 	}
 	if o.Sessions > 0 {

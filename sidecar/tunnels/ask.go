@@ -74,6 +74,20 @@ func (a *Asker) AskAtNode(ctx context.Context, q envoylog.Question) (envoylog.An
 	return a.askBoth(ctx, q, q.PortTable)
 }
 
+// AskAtWaypoint is Ask at a waypoint: its table answers for what is for a host outside, of requests, too, by all policies. Where the waypoint does not stand before the host any more, policies of clients
+// alone are asked: whether the host is registered its egress gateway says.
+func (a *Asker) AskAtWaypoint(ctx context.Context, q envoylog.Question) (envoylog.Answer, error) {
+	if q.PortTable != "" {
+		q.Table = q.PortTable
+	}
+	answer, found, err := a.ask(ctx, q)
+	if !found && err == nil && q.Table != "" {
+		q.Table = ""
+		answer, _, err = a.ask(ctx, q)
+	}
+	return answer, err
+}
+
 // askBoth asks policies, and then a table.
 func (a *Asker) askBoth(ctx context.Context, q envoylog.Question, table string) (envoylog.Answer, error) {
 	answer, err := a.Ask(ctx, q)

@@ -233,3 +233,41 @@ func TestAskAtPod(t *testing.T) {
 		t.Errorf("of one that rules let out: %+v %v", v, err)
 	}
 }
+
+// TestAskAtWaypoint: a waypoint's table is asked, and where it has no row any more policies alone.
+func TestAskAtWaypoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "questions")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, seen := true, ""
+	answer, err := proto.Marshal(&servicev3.RateLimitResponse{DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"cluster": structpb.NewStringValue("outbound|443||gateway"), "route": structpb.NewStringValue("default"),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		table := r.Header.Get("x-sallyport-table")
+		if seen += table + " " + r.Host + " " + r.Header.Get("sallyport-registered-in") + ";"; table != "" && !there {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(answer)
+	})}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = server.Serve(l) }()
+	defer func() { _ = server.Close() }()
+	a := NewAsker(path)
+	defer a.Close()
+	q := envoylog.Question{Kind: "tcp", Authority: "a.test:443", Subset: "delta", PortTable: "decide-outside-again"}
+	const asked = "decide-outside-again a.test:443 delta;"
+	if v, err := a.AskAtWaypoint(t.Context(), q); err != nil || v.Denied || seen != asked {
+		t.Errorf("asked %q: %+v %v", seen, v, err)
+	}
+	seen, there = "", false
+	if v, err := a.AskAtWaypoint(t.Context(), q); err != nil || v.Denied || seen != asked+" a.test:443 delta;" {
+		t.Errorf("without its row: asked %q: %+v %v", seen, v, err)
+	}
+}

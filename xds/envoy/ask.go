@@ -203,10 +203,13 @@ const (
 	AskedOfGateway                    // an egress gateway's: about those of clients that it verified
 	AskedOfForward                    // a forward proxy's: by its agent alone, about what is open (package tunnels)
 	AskedOfWaypoint                   // a waypoint's, before hosts outside: about those of clients that it verified
+	AskedAgain                        // the same by its agent alone, about what is open (package tunnels)
 )
 
 // verified says whether clients have shown who they are.
-func (a TableOwner) verified() bool { return a == AskedOfGateway || a == AskedOfWaypoint }
+func (a TableOwner) verified() bool {
+	return a == AskedOfGateway || a == AskedOfWaypoint || a == AskedAgain
+}
 
 // TableListener is the internal listener where a table answers questions; or, AllTables, all of them, each those that name it. What they say of the connection is put where the
 // table's routes look for what they would know of a request's own connection.
@@ -238,11 +241,14 @@ func TableListener(name, table string, asked TableOwner) *listenerv3.Listener {
 		hcm.HttpFilters = append(append(hcm.HttpFilters, kept...), off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))
 	case AskedOfForward:
 		hcm.HttpFilters = append(hcm.HttpFilters, kept...)
-	case AskedOfWaypoint: // its AuthorizationPolicies are asked before there is a question, and its rows for requests turn nothing on
+	case AskedOfWaypoint, AskedAgain: // its AuthorizationPolicies are asked before there is a question, and its rows for requests turn nothing on
 		for _, f := range kept {
 			f.Disabled = false
 		}
 		hcm.HttpFilters = append(hcm.HttpFilters, kept...)
+		if asked == AskedAgain {
+			hcm.HttpFilters = append(hcm.HttpFilters, httpFilter(filterAuthzAgain, &httprbacv3.RBAC{}))
+		}
 	case AskedOfPod:
 		// a filter that looks at its row has it found, which those that put values into the filter state do not
 		hcm.HttpFilters = append(hcm.HttpFilters, httpFilter("sallyport.row", &httprbacv3.RBAC{}))

@@ -38,10 +38,16 @@ var filtersOfLeaving = []string{FilterLeaving, FilterLeavingLasts, FilterLeaving
 
 // leaving are the filters. They come after those that ask policies.
 func leaving() []*hcmv3.HttpFilter {
-	by := func(name, kind string) *hcmv3.HttpFilter {
-		return off(&hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(kind)}})
-	}
-	return []*hcmv3.HttpFilter{by(FilterLeaving, stateType), by(FilterLeavingLasts, headerType), by(FilterLeavingTells, indexType)}
+	return []*hcmv3.HttpFilter{leavingBy(FilterLeaving, stateType), leavingBy(FilterLeavingLasts, headerType), leavingBy(FilterLeavingTells, indexType)}
+}
+
+// leavingTold are those of them by which the agent is told.
+func leavingTold() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{leavingBy(FilterLeaving, stateType), leavingBy(FilterLeavingTells, indexType)}
+}
+
+func leavingBy(name, kind string) *hcmv3.HttpFilter {
+	return off(&hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: ECDSSource(kind)}})
 }
 
 // Leaving is what they do: nothing where there are no policies; ends says whether rules of theirs end.

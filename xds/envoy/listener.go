@@ -103,6 +103,7 @@ type TCPProxy struct {
 	Mesh    bool       // of that, what goes to pods is logged where they do it, too
 	Begins  bool       // it is logged when the connection has got where it goes, too
 	Leaving bool       // of that, what leaves is logged alone (MarkOutside)
+	Behind  bool       // of that, all is, though what is behind logs how it ends
 
 	OnDemand   bool              // a cluster that is not there is asked for
 	Policy     string            // the object that decides, where no route says so
@@ -134,6 +135,9 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 	}
 	if p.Leaving {
 		t.AccessLog = leavingBegins(t.AccessLog)
+	}
+	if p.Behind {
+		t.AccessLog = begunToo(t.AccessLog)
 	}
 	if p.Begins {
 		t.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}

@@ -83,17 +83,29 @@ func gotNowhere() *accesslogv3.AccessLogFilter {
 
 // leavingBegins leaves of what is logged of connections that have got where they go those that leave, as their answer says.
 func leavingBegins(log []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
-	ended := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{LogTypeFilter: &accesslogv3.LogTypeFilter{
-		Types: []datav3.AccessLogType{datav3.AccessLogType_TcpUpstreamConnected}, Exclude: true,
-	}}}
 	for _, l := range log {
-		if told := anyOf(ended, saidBy(FilterAsk, sayLeaves, saysLeaves)); l.Filter == nil {
+		if told := anyOf(begun(false), saidBy(FilterAsk, sayLeaves, saysLeaves)); l.Filter == nil {
 			l.Filter = told
 		} else {
 			l.Filter = allOf(told, l.Filter)
 		}
 	}
 	return log
+}
+
+// begunToo adds to what is logged of connections all that have got where they go.
+func begunToo(log []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
+	for _, l := range log {
+		l.Filter = anyOf(begun(true), l.Filter)
+	}
+	return log
+}
+
+// begun is true of what is logged when a connection has got where it goes, or of all else.
+func begun(is bool) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{LogTypeFilter: &accesslogv3.LogTypeFilter{
+		Types: []datav3.AccessLogType{datav3.AccessLogType_TcpUpstreamConnected}, Exclude: !is,
+	}}}
 }
 
 // flagged is true of what has one of these response flags.

@@ -26,6 +26,14 @@ import (
 // FilterAuthzTunnels keeps AuthorizationPolicies of connections that come by HBONE; which, the row of each Service says.
 const FilterAuthzTunnels = FilterAuthz + ".tunnels"
 
+// filterAuthzAgain keeps them where the agent asks about what is open; which, the answer of each registration of a host says.
+const filterAuthzAgain = FilterAuthz + ".again"
+
+// AskedAgainBy has an answer be held to AuthorizationPolicies when the agent asks again.
+func AskedAgainBy(answer *routev3.Route, f *httprbacv3.RBAC) *routev3.Route {
+	return WithFilterConfig(answer, filterAuthzAgain, AuthorizationOverride(f))
+}
+
 // SharedClientFilter is ClientFilter for connections that internal listeners may be behind, which are told, too.
 func SharedClientFilter() *listenerv3.Filter {
 	return NetworkFilter("envoy.filters.network.set_filter_state", &netstatev3.Config{OnDownstreamTlsHandshake: []*statev3.FilterStateValue{
@@ -108,22 +116,47 @@ func outsideTags(others map[string]string) map[string]string {
 	return tags
 }
 
+// FrontedFilterConfigs is OutsideFilterConfigs at a waypoint, where the agent is told which registration of the host it is, as well. Tunnels are asked about where their bytes are (WaypointTCPFilters).
+func FrontedFilterConfigs(host string, port uint32, of wire.Front) map[string]*anypb.Any {
+	out := OutsideFilterConfigs(host, port, "")
+	out[filterAsked] = ToAny(asking("", State(wire.StateHost, host, NotShared), State(wire.StateAt, portText(port), NotShared), State(wire.StateTable, of.Tag(), NotShared)))
+	if of.Kind != "" {
+		for _, f := range []string{FilterRoot, FilterOwn, FilterLeavingLasts} {
+			delete(out, f)
+		}
+	}
+	return out
+}
+
+// NoteOpened notes of a connection, for the internal listener behind, what the agent is told of it when it has got where it goes: which one it is, and what is asked about it.
+func NoteOpened(kind, in string) *listenerv3.Filter {
+	return SetFilterState(State(wire.StateTunnel, wire.Leaving{Local: wire.LeavingLocal, Client: wire.LeavingClient, Kind: kind, Table: wire.WaypointAgain, In: in}.Tag(), SharedOnce))
+}
+
 // WaypointTCPFilters asks about a connection to a host outside, by its name ("host:port") and the namespace whose registration is meant, as its client, and passes its
 // bytes on to the egress gateway.
-func WaypointTCPFilters(stat, name, in, kind string) []*listenerv3.Filter {
+func WaypointTCPFilters(stat, name, in, kind string, told bool) []*listenerv3.Filter {
 	came := func(key string) string { return "%FILTER_STATE(" + key + ":PLAIN)%" }
 	q := Question{Table: wire.WaypointDecide, Name: name, Also: map[string]string{HeaderKind: kind, HeaderPeer: came(wire.StateClient), HeaderFrom: came(wire.StateFrom), wire.HeaderRegisteredIn: in}}
-	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(QuestionTags(name))}
+	on := TCPProxy{Stat: stat, Cluster: wire.BlackHoleCluster, Log: wire.InboundTCP, Tags: outsideTags(QuestionTags(name)), Begins: told, Behind: told}
+	if told {
+		on.Tags[wire.TagTunnel] = TagFormats[wire.TagTunnel]
+	}
 	return []*listenerv3.Filter{
 		q.Filter(), RouteByAnswer(TunnelProtocols(), State(wire.StateServerName, AnswerFormat(SaySNI), NotShared)), on.Filter(),
 	}
 }
 
-// WaypointTunnels takes HBONE, by a table whose rows are Services'.
-func WaypointTunnels(table string, log, deniedOnly bool) *listenerv3.Filter {
+// WaypointTunnels takes HBONE, by a table whose rows are Services'. The agent is told of tunnels to hosts outside, where it knows them: they share their connection.
+func WaypointTunnels(table string, log, deniedOnly, told bool) *listenerv3.Filter {
 	m := HCM{Stat: table, Route: table, Peer: true, Connect: true, Tunnel: true}
 	hcm := m.manager()
-	hcm.HttpFilters = []*hcmv3.HttpFilter{httpFilter(FilterAuthzTunnels, &httprbacv3.RBAC{}), router()}
+	hcm.HttpFilters = []*hcmv3.HttpFilter{httpFilter(FilterAuthzTunnels, &httprbacv3.RBAC{})}
+	if told {
+		hcm.HttpFilters = append(hcm.HttpFilters, off(httpFilter(filterAsked, &httpstatev3.Config{})))
+		hcm.HttpFilters = append(hcm.HttpFilters, leavingTold()...)
+	}
+	hcm.HttpFilters = append(hcm.HttpFilters, router())
 	hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()
 	hcm.LocalReplyConfig = nil
 	if log {
@@ -141,6 +174,7 @@ func NotFrontedHost() *routev3.VirtualHost {
 		return Refuse(wire.ClosedRoute+why, match, status, "sallyport: "+why+"\n", nil)
 	}
 	return &routev3.VirtualHost{Name: "others", Domains: []string{"*"}, Routes: []*routev3.Route{
+		refused(http.StatusNotFound, "the waypoint does not stand before what is asked about", MatchQuestion("")),
 		refused(http.StatusNotFound, "the waypoint does not stand before what the tunnel asks for", MatchAnyTunnel()),
 		refused(http.StatusBadRequest, "waypoints take tunnels here", MatchAnyRequest()),
 	}}

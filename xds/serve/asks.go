@@ -122,6 +122,8 @@ func (s *stream) askNow(t resource.Type) {
 	switch {
 	case breakLast(t) && s.asksSoon && !s.asksTooSoon():
 		s.answer(resource.Extension, true)
+	case t == resource.Route && s.tableSoon:
+		s.answer(resource.Extension, true)
 	case t == resource.Extension:
 		for _, last := range resource.Types() {
 			if breakLast(last) && s.leaves(last) {

@@ -234,6 +234,48 @@ func TestWhatEndsRequestsComesFirst(t *testing.T) {
 	}
 }
 
+// TestAnExitsTableComesFirst: what the mesh's first rule that ends says comes to a gateway when its table has turned on what ends requests by it; an edit that changes nothing of the table does not wait, nor does
+// one whose table is refused.
+func TestAnExitsTableComesFirst(t *testing.T) {
+	l := newLab(t, everybody, append(gatewayPod("10.0.0.2"), egressPolicy("shop", "list", "one"))...)
+	gateway := node("egress-1", "istio-system", "istio", "egressgateway")
+	gateway.Id = "router~10.0.0.2~egress-1.istio-system~istio-system.svc.cluster.local"
+	g := l.connect(gateway)
+	g.ask(resource.Extension, envoy.FilterRoot, envoy.FilterRootLed, envoy.FilterOwn, envoy.FilterOwnLed, "own/shop")
+	g.take(resource.Extension)
+	g.ask(resource.Route, meta.ExitRoute)
+	g.take(resource.Route)
+	edit := func(revision string, expires *timestamppb.Timestamp) {
+		policy := egressPolicy("shop", "list", revision)
+		policy.Spec.(*v1alpha1.EgressPolicy).Rules = []*v1alpha1.Rule{{Hosts: []string{"a.test"}, Action: v1alpha1.Action_Allow, Name: "for now", Expires: expires}}
+		l.apply(policy)
+	}
+	next := func(what string, types ...resource.Type) {
+		t.Helper()
+		for _, want := range types {
+			if a := g.next(want); want == resource.Extension && !slices.Equal(a.names(), []string{"own/shop"}) {
+				t.Errorf("%s: sent %v", what, a.names())
+			}
+			if want != types[len(types)-1] {
+				g.quiet()
+			}
+			g.ack(want)
+		}
+	}
+	end := timestamppb.New(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC))
+	edit("two", end)
+	next("the first rule that ends", resource.Route, resource.Extension)
+	edit("three", timestamppb.New(end.AsTime().Add(time.Hour)))
+	next("another end", resource.Extension)
+	edit("four", nil)
+	next("no end", resource.Route, resource.Extension)
+	edit("five", end)
+	g.next(resource.Route)
+	g.quiet()
+	g.refuse(resource.Route, "no such thing")
+	next("a table that is refused", resource.Extension)
+}
+
 // TestPoliciesDoNotWaitForWhatIsRefused: who refuses what ends requests has policies all the same.
 func TestPoliciesDoNotWaitForWhatIsRefused(t *testing.T) {
 	l := newLab(t, everybody)

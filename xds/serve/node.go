@@ -44,6 +44,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Forward:      meta[MetaForward].GetStringValue(),
 		OnDemand:     meta[ondemand.Metadata].GetStringValue() != "",
 		Ends:         meta[wire.EndsMetadata].GetStringValue() != "",
+		EndsTunnels:  meta[wire.EndsMetadata].GetStringValue() == wire.EndsTunnels,
 		Fetch:        meta[ondemand.FetchMetadata].GetStringValue(),
 		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
 		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",

@@ -43,6 +43,7 @@ type stream struct {
 	names     *holds
 	rows      *holds
 	asksSoon  bool                          // it is not told yet of an authorizer that it is to ask: it does not have its cluster
+	tableSoon bool                          // policies wait for an exit's table (tableFirst)
 	asked     map[string]*resource.Resource // what says what is asked about, and goes with what its Envoy judges by
 	change    *change                       // of both, that has begun
 	absent    map[string]bool               // rows that it asked for by name and that are not there: they may come
@@ -162,7 +163,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 	}
 	first := s.sent[t].view == nil
 	removals = removals && (!breakLast(t) || !s.mayAsk())
-	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon) && (!removals || !s.leaves(t)) && !s.follows(t) && !s.stats.retries(t) {
+	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon && !s.tableSoon) && (!removals || !s.leaves(t)) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return
 	}
@@ -290,7 +291,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 	}
 	now := serves
 	if t == resource.Extension {
-		now = s.next(known)
+		now, s.tableSoon = s.next(known), false
 	}
 	var list []*resource.Resource
 	for name := range look {
@@ -312,7 +313,7 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 			resp.versions[name] = had
 			continue
 		}
-		if waits || t == resource.Extension && known[name] != "" && known[name] != version && (s.leadsTooFar(name, known) || s.endsLater(name, known)) {
+		if waits || t == resource.Extension && known[name] != "" && known[name] != version && (s.leadsTooFar(name, known) || s.endsLater(name, known) || s.tableFirst(name)) {
 			resp.versions[name] = known[name]
 			continue
 		}
@@ -342,6 +343,20 @@ func (s *stream) named(t resource.Type, w *watch, resp *deltaResponse, removals 
 // which take one answer after the other.
 func (s *stream) endsLater(policies string, known map[string]string) bool {
 	return translate.IsPolicies(policies) && s.differs(known, translate.EndsRequests)
+}
+
+// tableFirst says whether an exit's policies wait for its table, which turns on what keeps them, and what ends requests with their rules (envoy.EnableEnforcement). Envoy is sent extensions before tables, so
+// a request that the mesh's first rule that ends let through could be one that nothing ends. Who refuses the table has policies all the same.
+func (s *stream) tableFirst(extension string) bool {
+	if s.policed.police.Kind != translate.Gateway || !translate.IsExitPolicies(extension) || s.sent[resource.Route].view == nil || s.stats.refuses(resource.Route) {
+		return false
+	}
+	table, there := s.class.view.Get(resource.Route, wire.ExitRoute)
+	if later := there && !s.took(resource.Route, table); later {
+		s.tableSoon = true
+		return true
+	}
+	return false
 }
 
 // subscribed are those of the names that a subscription has.

@@ -37,10 +37,12 @@ type Node struct {
 	Forward   string // ip:port for explicit proxying; makes it a Forward
 	OnDemand  bool   // its agent hands it clusters when they are used
 	Ends      bool   // its agent takes note of requests that are under way (wire.EndsMetadata)
-	Fetch     string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
-	Named     bool   // it asks for those by name (ondemand.NamedMetadata)
-	NamesWait bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
-	Inline    bool   // it cannot do VHDS: state-of-the-world streams
+	// EndsTunnels says that it takes note of tunnels, too, that share their connection (wire.EndsTunnels).
+	EndsTunnels bool
+	Fetch       string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
+	Named       bool   // it asks for those by name (ondemand.NamedMetadata)
+	NamesWait   bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
+	Inline      bool   // it cannot do VHDS: state-of-the-world streams
 	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
 	Certificates bool
 	Sessions     uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
@@ -81,6 +83,7 @@ type Class struct {
 	Namespace string               // for forward proxies: on whose behalf
 	OnDemand  bool                 // for gateways and forward proxies
 	Ends      bool
+	Tunnels   bool // for waypoints: its agent takes note of tunnels that share their connection
 	IPv6      bool
 	Inline    bool
 	Plain     bool
@@ -114,7 +117,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	if n.IsWaypoint() {
-		c.Kind, c.Gateway, c.Ends = Waypoint, s.WaypointOf(n.Namespace, n.Labels), n.Ends
+		c.Kind, c.Gateway, c.Ends, c.Tunnels = Waypoint, s.WaypointOf(n.Namespace, n.Labels), n.Ends, n.Ends && n.EndsTunnels
 		c.Recorded = s.RecordedAt(c.Gateway)
 		return c
 	}

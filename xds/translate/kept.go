@@ -106,6 +106,11 @@ func IsPolicies(extension string) bool {
 	return false
 }
 
+// IsExitPolicies says whether an extension of an exit is what EgressPolicies say, leads to it, or is led to.
+func IsExitPolicies(extension string) bool {
+	return IsPolicies(extension) || strings.HasPrefix(extension, IndexedPrefix(envoy.FilterOwn)) || strings.HasPrefix(extension, IndexedPrefix(envoy.FilterRoot))
+}
+
 // EndsRequests says whether an extension is one of what ends requests that leave where no exit is.
 func EndsRequests(extension string) bool {
 	switch extension {

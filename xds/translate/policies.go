@@ -205,12 +205,9 @@ func policiesKept(s *registry.Snapshot) (k envoy.Enforcement) {
 // ends says whether rules of a level do.
 func ends(l egresspolicy.Level) bool { return slices.ContainsFunc(l, (*egresspolicy.Policy).Ends) }
 
-// leavingFrom is what ends requests that leave from a proxy that keeps the policies of some namespaces, beside the root namespace's; nil are all of them.
-func leavingFrom(s *registry.Snapshot, namespaces []string) []*resource.Resource {
-	if namespaces == nil {
-		namespaces = s.PolicedNamespaces()
-	}
-	var policies, end bool
+// leavingFrom is what ends requests that leave from a proxy that keeps the policies of some namespaces, beside the root namespace's; authorized says that AuthorizationPolicies are kept for what leaves, too.
+func leavingFrom(s *registry.Snapshot, namespaces []string, authorized bool) []*resource.Resource {
+	policies, end := authorized, false
 	for _, ns := range append([]string{s.Mesh.RootNamespace}, namespaces...) {
 		l := s.Policies(ns)
 		policies, end = policies || len(l) > 0, end || ends(l)
@@ -228,7 +225,7 @@ func nodePolicies(s *registry.Snapshot, serves []string, changed registry.Change
 	}
 	trust := envoy.TrustsOf(s.Mesh)
 	of, others := rootLevels(s, resolve.Root(s), serves)
-	return append(leavingFrom(s, serves),
+	return append(leavingFrom(s, serves, false),
 		policyfilter.IndexOutside(envoy.FilterRoot, of, others, trust), policyfilter.IndexOutside(envoy.FilterOwn, ownLevels(s, serves), policyfilter.Unknown(meshPolicy(s), "node"), trust),
 	)
 }

@@ -129,7 +129,7 @@ func (in *waypointBase) setAuthorizers(s *registry.Snapshot, c Class) {
 func waypointInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts) waypointBase {
 	in := waypointBase{Inputs: waypoint.Inputs{
 		Trust: envoy.TrustsOf(s.Mesh), IPv6: c.IPv6, Log: c.records(s), Hosts: hosts,
-		DNSDefaults: agentDefaults(s), Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends,
+		DNSDefaults: agentDefaults(s), Gateways: gatewaysUsed(s, c, u), Connect: s.Mesh.ConnectTimeout, Ends: c.Ends, Tunnels: c.Tunnels,
 	}}
 	in.setAuthorizers(s, c)
 	in.Pods.Namespaces = []string{c.Gateway.Namespace}

@@ -20,6 +20,7 @@ import (
 type frontLevels struct {
 	hosts []string                    // in order
 	own   map[string]*httprbacv3.RBAC // by namespace
+	authz bool                        // AuthorizationPolicies are for one of the hosts
 }
 
 // setLevels sets a waypoint's levels. An edit of a policy costs the levels of its namespace, and what is sent is nothing if those are as before. A host that
@@ -33,12 +34,15 @@ func (e *edit) setLevels(s *registry.Snapshot, gateway registry.Ref, changed reg
 		hosts = moved(s, gateway, was.hosts, changed.Hosts)
 	}
 	anew := changed.Mesh || !slices.Equal(hosts, was.hosts)
-	if !anew && (len(hosts) == 0 || len(changed.Policies) == 0) {
+	if !anew && (len(hosts) == 0 || len(changed.Policies)+len(changed.Authorization) == 0) {
 		return
 	}
-	now := frontLevels{hosts, map[string]*httprbacv3.RBAC{}}
+	now := frontLevels{hosts, map[string]*httprbacv3.RBAC{}, was.authz}
+	if anew || len(changed.Authorization) > 0 {
+		now.authz = authorizedOutside(s, gateway, hosts)
+	}
 	e.next.levels = now
-	e.replace(nil, leavingFrom(s, nil))
+	e.replace(nil, leavingFrom(s, s.PolicedNamespaces(), now.authz))
 	switch {
 	case len(hosts) == 0:
 		e.replace(nil, noLevels(s))
@@ -53,6 +57,15 @@ func (e *edit) setLevels(s *registry.Snapshot, gateway registry.Ref, changed reg
 			e.replace(nil, []*resource.Resource{now.root(s)})
 		}
 	}
+}
+
+// authorizedOutside says whether AuthorizationPolicies count at a waypoint for one of the hosts outside.
+func authorizedOutside(s *registry.Snapshot, gateway registry.Ref, hosts []string) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		return slices.ContainsFunc(s.Services(host), func(svc *registry.Service) bool {
+			return svc.External && svc.Waypoint == gateway && len(s.AuthorizingFront(gateway, svc)) > 0
+		})
+	})
 }
 
 // rootDiffers says whether the root namespace's level may be another one after edits in namespaces: policies of its own may ask who is in others.

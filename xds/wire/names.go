@@ -199,6 +199,9 @@ const CatchAllDecide = "decide-any"
 // WaypointDecide is the same at a waypoint, about hosts outside.
 const WaypointDecide = "decide-outside"
 
+// WaypointAgain is where a waypoint is asked by its agent whether what is under way for a host outside may be there: of AuthorizationPolicies, too, which are asked before there is a question when it begins.
+const WaypointAgain = "decide-outside-again"
+
 // LeavingDecide is where a sidecar, a node or a waypoint is asked by its agent what policies say of a request that leaves from there.
 const LeavingDecide = "decide-leaving"
 

@@ -39,6 +39,9 @@ const (
 // EndsMetadata is the key of the node metadata by which an agent says that it takes note of them.
 const EndsMetadata = "SALLYPORT_ENDS_REQUESTS"
 
+// EndsTunnels is its value where the agent takes note of tunnels, too, that share their connection (HBONE); any other one says that it does of requests alone.
+const EndsTunnels = "tunnels"
+
 // EndsConnectionsMetadata is the key of the node metadata by which an agent says whether connections whose bytes nobody reads can be ended beside its Envoy, EndsNone that they cannot. Agents that
 // do not know it say nothing.
 const (

@@ -47,7 +47,7 @@ type Question struct {
 
 	Method, Path string // of a request
 	Outside      string // of one that leaves where no exit is: as what policies judged it
-	PortTable    string // of such a one, at a node: the table of its port, whose rows say what is registered there
+	PortTable    string // of such a one, at a node: the table of its port, whose rows say what is registered there; at a waypoint the one that is asked
 
 	Table, Dialled, Range string // of a connection that leaves there: the table that was asked, the address that the client connected to, and what was asked for last, "host:port"
 	Registered            string // the host by whose registration it leaves; "" where none is known
@@ -110,6 +110,9 @@ func (r *Reader) begin(l *logged) {
 
 // leaves takes note of a connection that leaves where no exit is.
 func (r *Reader) leaves(l *logged) {
+	if r.place == wire.InboundTCP && l.tags.tunnel == "" {
+		return // it came by HBONE, and is told of there
+	}
 	of, local, client, is := wire.ParseLeaving(strings.Clone(l.tags.tunnel))
 	if !is || of.Table == "" { // it shares its connection
 		r.begun = append(r.begun, Tunnel{Unknown: true})

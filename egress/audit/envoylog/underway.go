@@ -40,13 +40,17 @@ func UnderWay(as, peer, from, began, kind string) Tunnel {
 }
 
 // Leaving is UnderWay where no exit is: as what it came, "METHOD OUTSIDE HOST:PORT PATH", names what policies judged, which is what is asked about again; table is that of its port, where Envoy
-// has several for one.
+// has several for one, or says what a waypoint's table is to be asked (wire.Front).
 func Leaving(as, peer, from, began, table string) Tunnel {
-	t := UnderWay(as, peer, from, began, "")
+	front, fronted := wire.ParseFront(table)
+	t := UnderWay(as, peer, from, began, front.Kind)
 	if t.Unknown {
 		return t
 	}
 	t.Outside, t.Subset, t.PortTable = t.Subset, "", orNothing(table)
+	if fronted {
+		t.Subset, t.PortTable = front.In, wire.WaypointAgain
+	}
 	if end := strings.LastIndexByte(t.Authority, ':'); end > 0 && strings.Contains(t.Authority[:end], ":") { // an address
 		t.Authority = net.JoinHostPort(t.Authority[:end], t.Authority[end+1:])
 	}

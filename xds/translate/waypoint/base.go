@@ -36,6 +36,7 @@ type Inputs struct {
 	Authorizers []envoy.Authorizer
 	Pods        Pods
 	Ends        bool // its agent takes note of requests that are under way
+	Tunnels     bool // and of tunnels, and other connections, to hosts outside
 }
 
 // Front is a port of a Service that the waypoint stands before, with the policies of its connections.
@@ -62,7 +63,7 @@ func (in Inputs) Resources() []*resource.Resource {
 		case f.HTTP: // what comes by HBONE
 			out = append(out, inner(f, "requests", in.filters(f))...)
 		case f.Asks(): // once the client is known
-			out = append(out, inner(f, "bytes", envoy.WaypointTCPFilters(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front)))...)
+			out = append(out, inner(f, "bytes", envoy.WaypointTCPFilters(f.Name(), wire.HostPort(f.Host, f.Port), f.In, kindOf(f.Front), in.Tunnels))...)
 		}
 	}
 	return append(append(out, pods...), in.outside()...)
@@ -91,7 +92,7 @@ func (in Inputs) listener() *listenerv3.Listener {
 	}
 	match := envoy.MatchTLS()
 	match.ApplicationProtocols = []string{"h2"}
-	tunnels := envoy.FilterChain("hbone", match, envoy.SharedClientFilter(), envoy.WaypointTunnels(wire.WaypointListener, in.logs(), in.deniedOnly()))
+	tunnels := envoy.FilterChain("hbone", match, envoy.SharedClientFilter(), envoy.WaypointTunnels(wire.WaypointListener, in.logs(), in.deniedOnly(), in.Tunnels))
 	tunnels.TransportSocket = envoy.MeshServerTLS(in.Trust, "h2")
 	l.FilterChains = append(l.FilterChains, envoy.WithHandshakeTimeout(tunnels))
 	return l
@@ -102,6 +103,9 @@ func (in Inputs) filters(f Front) []*listenerv3.Filter {
 	out := []*listenerv3.Filter{envoy.NoteServicePort(f.Port)}
 	if f.HTTP {
 		return append(out, envoy.WaypointHCM(f.Name(), in.logs(), in.deniedOnly(), f.Outside, in.Ends, in.asking(f)))
+	}
+	if in.Tunnels && f.Asks() {
+		out = append(out, envoy.NoteOpened(kindOf(f.Front), f.In))
 	}
 	on := envoy.TCPProxy{Stat: f.Name(), Cluster: f.Behind(), AfterHello: true, Denied: in.deniedOnly() || f.Asks()}
 	if f.Closed {

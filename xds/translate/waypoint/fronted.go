@@ -77,14 +77,14 @@ func (f Fronted) ports() (out []uint32) {
 	return slices.Compact(out)
 }
 
-// at gives the answers to what is asked about connections to a port, and what is meant by the name alone; nil where nothing is.
+// at gives the answers to what is asked about connections to a port, also by the agent, and about requests by that alone, and what is meant by the name alone; nil where nothing is.
 func (f Fronted) at(number uint32) (asked []*routev3.Route, named *frontPort) {
 	for _, h := range f {
 		for _, port := range h.taken() {
 			if port.Number != number {
 				continue
 			}
-			if h.front(port).Asks() {
+			if h.outside() && !h.front(port).Closed {
 				asked = append(asked, h.answer(port))
 			}
 			if h.Named {
@@ -107,7 +107,11 @@ func (p *frontPort) tunnel() *routev3.Route {
 	if f.Closed {
 		return envoy.Refuse(wire.ClosedRoute+NotLed, envoy.MatchAnyTunnel(), 503, "sallyport: "+NotLed+"\n", nil)
 	}
-	return envoy.Route("default", envoy.MatchAnyTunnel(), envoy.TerminateConnect(f.Behind()))
+	row := envoy.Route("default", envoy.MatchAnyTunnel(), envoy.TerminateConnect(f.Behind()))
+	if f.Asks() {
+		envoy.WithFilterConfigs(row, envoy.FrontedFilterConfigs(f.Host, f.Port, wire.Front{In: f.In, Kind: kindOf(f)}))
+	}
+	return row
 }
 
 // policies are those of connections that a tunnel is held to. Those of requests are in the port's table.
