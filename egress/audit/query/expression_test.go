@@ -69,7 +69,7 @@ func TestParseExpression(t *testing.T) {
 		"host:\x00":               "NUL",
 		"host:\xff":               "UTF-8",
 		strings.Repeat("a ", 100): "more than",
-		strings.Repeat("a", 5000): "bytes",
+		strings.Repeat("a", maxExpression+1): "bytes",
 		"host:" + strings.Repeat("a,", 300) + "a": "more than",
 	} {
 		if e, err := ParseExpression(text); err == nil || !strings.Contains(err.Error(), want) {
