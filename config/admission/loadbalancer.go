@@ -19,6 +19,23 @@ func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) 
 	}
 	r.positive(at(field, "warmupDurationSecs"), l.WarmupDurationSecs)
 	r.warmup(at(field, "warmup"), l.Warmup)
+	r.warmsUp(field, l)
+}
+
+// warmsUp tells where nobody warms up: Envoy has it for endpoints that are asked in turn, or by who has least to do.
+func (r *report) warmsUp(field string, l *networking.LoadBalancerSettings) {
+	if l.GetConsistentHash() == nil && l.GetSimple() != networking.LoadBalancerSettings_RANDOM {
+		return
+	}
+	tell := func(name string) {
+		r.warn(at(field, name), nil, "new endpoints have their whole share at once: they are chosen by a hash, or at random", "remove it, or write simple: ROUND_ROBIN or LEAST_REQUEST")
+	}
+	if l.Warmup != nil {
+		tell("warmup")
+	}
+	if l.WarmupDurationSecs != nil {
+		tell("warmupDurationSecs")
+	}
 }
 
 func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings_ConsistentHashLB) {
