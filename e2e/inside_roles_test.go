@@ -99,19 +99,9 @@ func TestNamesInsideAtAllRoles(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	a := &ambientNode{ctx: ctx, scene: s}
-	a.write(t, "waypoint.yaml", waypointObjects)
-	a.write(t, "waypoint-pod.yaml", waypointPod)
-	var err error
-	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
-		t.Fatal(err)
-	}
+	w := waypointIn(ctx, t, s)
+	a := w.ambientNode
 	a.alpha, a.beta = a.pod(t, "alpha", alphaAddr), a.pod(t, "gamma", betaAddr)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
-	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
-	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
-		t.Fatal(err)
-	}
 	sights := &insideSights{}
 	for _, h := range []*world.Host{s.World.Control, s.World.Gateway, s.World.App, s.World.Outside, a.node.Host, a.alpha.host, a.beta.host, w.pod.Host()} {
 		sights.watchAll(t, h, s.Outside.CA)

@@ -22,19 +22,9 @@ func TestOpenAtWaypointsEnds(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	a := &ambientNode{ctx: ctx, scene: s}
-	a.write(t, "waypoint.yaml", waypointObjects)
-	a.write(t, "waypoint-pod.yaml", waypointPod)
-	var err error
-	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
-		t.Fatal(err)
-	}
+	w := waypointIn(ctx, t, s)
+	a := w.ambientNode
 	a.alpha = a.pod(t, "alpha", alphaAddr)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
-	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
-	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
-		t.Fatal(err)
-	}
 	o := &openFronted{openEnds: openEnds{policed: policed{ctx: ctx, scene: s, app: a.alpha.caller}, callers: map[string]caller{"alpha": a.alpha.caller}}, waypointTest: w, far: w.hboneClient(t, "one")}
 	o.set(t)
 	inOrder(t, []part{

@@ -121,20 +121,33 @@ type waypointTest struct {
 	webs  []*world.Host // where the pods behind it are
 }
 
+// waypointIn puts a node and a waypoint into a scene, with what objects say of pods besides.
+func waypointIn(ctx context.Context, t *testing.T, s *story.Scene, pods ...string) *waypointTest {
+	t.Helper()
+	a := &ambientNode{ctx: ctx, scene: s}
+	a.write(t, "waypoint.yaml", waypointObjects)
+	a.write(t, "waypoint-pod.yaml", waypointPod)
+	a.write(t, "fronted.yaml", strings.Join(pods, "---\n"))
+	var err error
+	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
+		t.Fatal(err)
+	}
+	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}}
+	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
+	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // TestWaypoint holds that what a pod without a sidecar sends to a Service that has a waypoint goes through that, and what routes and policies say of
 // the Service counts there; and that nothing goes around it.
 func TestWaypoint(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	a := &ambientNode{ctx: ctx, scene: s}
-	a.write(t, "waypoint.yaml", waypointObjects)
-	a.write(t, "waypoint-pod.yaml", waypointPod)
-	a.write(t, "fronted.yaml", frontedPods())
-	var err error
-	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
-		t.Fatal(err)
-	}
+	w := waypointIn(ctx, t, s, frontedPods())
+	a := w.ambientNode
 	a.alpha = a.pod(t, "alpha", alphaAddr)
 	var webs []*world.Host
 	for i, addr := range []netip.Addr{betaAddr, beta2Addr} {
@@ -154,11 +167,7 @@ func TestWaypoint(t *testing.T) {
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{leavingHTTP, leavingTLS, leavingTCP})
 	serveTold(t, s.World.Outside, world.OutsideAddrs[0], leavingTold)
-	w := &waypointTest{hboneTest: hboneTest{ambientNode: a, mesh: meshCA(t, s.DataDir())}, webs: webs}
-	w.front = &ambientPod{addr: waypointAddr, id: "spiffe://cluster.local/ns/beta/sa/waypoint"}
-	if w.pod, err = s.AddWaypoint(ctx, "waypoint-1", "beta", "waypoint", waypointAddr, "gateway.networking.k8s.io/gateway-name=waypoint"); err != nil {
-		t.Fatal(err)
-	}
+	w.webs = webs
 	inOrder(t, []part{
 		{"routes of the Service", w.routes},
 		{"policies of requests", w.policies},
@@ -301,8 +310,7 @@ func (w *waypointTest) elsewhere(t *testing.T) {
 	}
 }
 
-// askedObjects are a Service of the same pods that no waypoint stands before, whose pods take nothing but mutual TLS. Who connects to it is asked by whom it is
-// only where a rule says so, which comes last.
+// askedObjects are a Service of the same pods that no waypoint stands before, whose pods take nothing but mutual TLS.
 const askedObjects = `apiVersion: v1
 kind: Service
 metadata: {name: asked, namespace: beta, labels: {istio.io/use-waypoint: none}}
@@ -324,10 +332,10 @@ spec: {selector: {matchLabels: {app: web}}, mtls: {mode: STRICT}}
 const askedRule = `apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: asked, namespace: beta}
-spec: {host: asked.beta.svc.cluster.local, exportTo: [alpha], trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}
+spec: {host: asked.beta.svc.cluster.local, exportTo: [alpha], trafficPolicy: {tls: {mode: %s}}}
 `
 
-// asked holds that a node speaks mutual TLS as the pod where a DestinationRule asks for it, also one of another namespace.
+// asked holds that a node speaks mutual TLS as the pod where nothing else may come, unless a DestinationRule says otherwise, also one of another namespace.
 func (w *waypointTest) asked(t *testing.T) {
 	w.write(t, "asked.yaml", fmt.Sprintf(askedObjects, frontedHTTP, betaAddr))
 	answers := func(what string, want int) {
@@ -342,8 +350,10 @@ func (w *waypointTest) asked(t *testing.T) {
 			t.Errorf("%s: %v, want %d", what, err, want)
 		}
 	}
+	answers("unasked", 200)
+	w.write(t, "asked-rule.yaml", fmt.Sprintf(askedRule, "DISABLE"))
 	answers("in plain text", 503)
-	w.write(t, "asked-rule.yaml", askedRule)
+	w.write(t, "asked-rule.yaml", fmt.Sprintf(askedRule, "ISTIO_MUTUAL"))
 	answers("by mutual TLS", 200)
 	w.answers(t, 200, "v1 ", "/")
 }
