@@ -63,12 +63,15 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, sh
 // ever, as Istio does, would hang protocols in which the server speaks first.
 const detectDefault = time.Second
 
+// detectWeb is so at ports 80 and 443, where it is never the server that speaks first.
+const detectWeb = 15 * time.Second
+
 func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	who := c.sidecar(s)
 	in := outbound.Inputs{
 		Ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
-		Outside: who.OutboundPolicy(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6,
-		TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll, Ends: c.Ends,
+		Outside: who.OutboundPolicy(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), DetectWeb: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectWeb),
+		Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6, TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll, Ends: c.Ends,
 	}
 	in.Names, in.Inbound = sidecarDNSDefaults(s, in.Outside), inboundInputs(s, c)
 	if c.Fetch {

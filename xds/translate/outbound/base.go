@@ -141,7 +141,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 			in.tlsChain(decide, ""),
 			envoy.FilterChain("http", envoy.MatchHTTP(), p.requests(name, in)...),
 		}
-		envoy.WithDetectionTimeout(l, in.Detect)
+		envoy.WithDetectionTimeout(l, in.detect(p.Number))
 	}
 	for _, r := range p.Ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
@@ -155,6 +155,15 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	}
 	l.DefaultFilterChain = envoy.FilterChain("tcp", nil, byAddress.filters()...)
 	return l
+}
+
+// detect is how long a port's listener waits for a client's first bytes. Whoever connects to one of the web's ports speaks first: he is
+// waited for longer, or a program that is slow to begin would be closed as one that speaks neither HTTP nor TLS.
+func (in Inputs) detect(port uint32) time.Duration {
+	if slices.Contains(AlwaysListening, port) {
+		return in.DetectWeb
+	}
+	return in.Detect
 }
 
 // requests reads requests, and follows the port's table.

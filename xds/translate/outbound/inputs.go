@@ -28,11 +28,13 @@ type Inputs struct {
 	Gateways []Gateway
 	Outside  resolve.OutboundPolicy // what happens to what nobody registered
 	Detect   time.Duration
-	Connect  time.Duration // the mesh's connectTimeout
-	TCPPorts []uint32      // where nothing is read, beside those that are known for it
-	IPv6     bool
-	Inbound  inbound.Inputs // what comes to the pods
-	Hosts    envoy.InlineHosts
+	// DetectWeb is Detect at the ports where clients speak first (AlwaysListening).
+	DetectWeb time.Duration
+	Connect   time.Duration // the mesh's connectTimeout
+	TCPPorts  []uint32      // where nothing is read, beside those that are known for it
+	IPv6      bool
+	Inbound   inbound.Inputs // what comes to the pods
+	Hosts     envoy.InlineHosts
 	// Mesh says that what gets to pods is logged where it comes from, too, and not there alone.
 	Mesh    bool
 	Names   name.Defaults // what DNS does with what is in no name table
