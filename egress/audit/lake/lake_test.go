@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,11 +38,8 @@ var now = time.Date(2027, 1, 20, 12, 0, 0, 0, time.UTC)
 
 // clock goes on by itself, a millisecond with each look.
 func clock() func() time.Time {
-	at := now
-	return func() time.Time {
-		at = at.Add(time.Millisecond)
-		return at
-	}
+	var ticks atomic.Int64
+	return func() time.Time { return now.Add(time.Duration(ticks.Add(1)) * time.Millisecond) }
 }
 
 // random are records with all that records may have, hostile texts among them.
