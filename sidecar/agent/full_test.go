@@ -132,6 +132,22 @@ func TestFullDiskDenies(t *testing.T) {
 	}
 	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Defaults{DenyUnrecorded: true})})
 	eventually(t, refused)
+	records := filepath.Join(p.cfg.RunDir, "spool")
+	eventually(t, func() error { // Envoy tells of what it let through a moment later
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(records)); err != nil {
+			return err
+		}
+		held, err := spool.Open(dir, spool.Limits{})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = held.Close() }()
+		if had := held.Stats().LastSeq; had < uint64(kept)+1 {
+			return fmt.Errorf("%d records of %d requests that were answered", had, kept+1)
+		}
+		return nil
+	})
 	leave(t, ballast, 0)
 	for range 20 {
 		if err := refused(); err != nil {
@@ -146,7 +162,7 @@ func TestFullDiskDenies(t *testing.T) {
 	p.stop()
 
 	had := 0
-	for _, r := range spooled(t, filepath.Join(p.cfg.RunDir, "spool")) {
+	for _, r := range spooled(t, records) {
 		if r.Class == record.Gap {
 			t.Errorf("a record was lost: %+v", r)
 		}
