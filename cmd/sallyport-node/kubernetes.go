@@ -19,7 +19,7 @@ import (
 	"github.com/sallyport/sallyport/sidecar/node"
 	"github.com/sallyport/sallyport/sidecar/node/kubelet"
 	"github.com/sallyport/sallyport/sidecar/node/plugin"
-	"github.com/sallyport/sallyport/xds/ambient"
+	"github.com/sallyport/sallyport/sidecar/nodeguard"
 )
 
 // kubernetesFlags are what the agent of a Kubernetes node does beside serving pods.
@@ -49,7 +49,7 @@ func (k *kubernetesFlags) install(c agent.Config, runDir string) (*plugin.Instal
 	if err != nil {
 		return nil, err
 	}
-	exempt := slices.Concat(ambient.SystemNamespaces, []string{c.Proxy.Namespace}, k.exempt)
+	exempt := slices.Concat(nodeguard.SystemNamespaces, []string{c.Proxy.Namespace}, k.exempt)
 	slices.Sort(exempt)
 	return &plugin.Install{
 		BinDir: k.binDir, ConfDir: k.confDir, Program: program, Log: c.Log,

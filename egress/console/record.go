@@ -16,7 +16,6 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 var (
@@ -77,9 +76,9 @@ func (h *handler) recordPage(ctx context.Context, req *http.Request, _ asked) (v
 		return view{}, missing{errNoRecord}
 	}
 	r := &found[0]
-	p := recordPage{Record: r, Heading: headingOf(r), Reason: visible.Text(reasonOf(r)), Workload: workloadOf(r)}
+	p := recordPage{Record: r, Heading: headingOf(r), Reason: reasonOf(r), Workload: workloadOf(r)}
 	if _, raw, is := strings.Cut(r.Reason, failed); is {
-		p.Raw = visible.Text(strings.ReplaceAll(raw, "_", " "))
+		p.Raw = strings.ReplaceAll(raw, "_", " ")
 	}
 	then := windowOf(r.Time, h.Now())
 	if r.Host != "" {
@@ -130,7 +129,6 @@ func fields(r *record.Record, then query.Expression) (out []field) {
 		if before, _, found := strings.Cut(f.Doc, "(["); found {
 			f.Doc = strings.TrimSpace(before)
 		}
-		f.Text = visible.Text(f.Text)
 		if f.Text != "" {
 			out = append(out, f)
 		}

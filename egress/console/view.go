@@ -220,7 +220,7 @@ func ranges(a asked) (out []choice) {
 // chips are the terms, each of which can be taken away.
 func chips(a asked) (out []choice) {
 	for i, t := range a.Expression.Terms {
-		out = append(out, choice{Text: visible.Text(t.String()), Link: a.here(a.Expression.Without(i))})
+		out = append(out, choice{Text: t.String(), Link: a.here(a.Expression.Without(i))})
 	}
 	if !slices.Contains([]string{"", "15m", "1h", "24h", "7d", "30d"}, a.Expression.Since) || a.Expression.Until != "" {
 		out = append(out, choice{Text: strings.TrimSpace(query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}.String()),

@@ -44,16 +44,7 @@ func (s *Snapshot) authenticate(ns string, list []Endpoint) {
 		if !e.Proxied && !e.Fronted {
 			continue
 		}
-		modes := s.Modes(ns, e.Labels)
-		e.Plain = modes.Default == Disable
-		for port, mode := range modes.Ports {
-			if off := mode == Disable; off != e.Plain {
-				if e.PlainAt == nil {
-					e.PlainAt = map[uint32]bool{}
-				}
-				e.PlainAt[port] = off
-			}
-		}
+		e.Plain, e.PlainAt = s.Modes(ns, e.Labels).where(func(m MTLSMode) bool { return m == Disable })
 	}
 }
 
@@ -69,19 +60,9 @@ func (s *Snapshot) authenticateAtNodes(ns string, list []Endpoint) {
 			continue
 		}
 		modes := s.Modes(ns, e.Labels)
-		e.Proxied = modes.Default == Strict
-		plain, at := !e.Proxied, map[uint32]bool(nil)
-		for port, mode := range modes.Ports {
-			e.Proxied = e.Proxied || mode == Strict
-			if is := mode != Strict; is != plain {
-				if at == nil {
-					at = map[uint32]bool{}
-				}
-				at[port] = is
-			}
-		}
+		e.Proxied = modes.OnlyMutual()
 		if e.Proxied && !e.Fronted { // what a waypoint stands before takes it wherever it is not turned off
-			e.Plain, e.PlainAt = plain, at
+			e.Plain, e.PlainAt = modes.where(func(m MTLSMode) bool { return m != Strict })
 		}
 	}
 }

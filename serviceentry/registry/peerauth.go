@@ -51,6 +51,33 @@ func (m Modes) At(port uint32) (MTLSMode, config.Key) {
 	return m.Default, m.By
 }
 
+// OnlyMutual says whether nothing but mutual TLS is taken at some port.
+func (m Modes) OnlyMutual() bool {
+	if m.Default == Strict {
+		return true
+	}
+	for _, mode := range m.Ports {
+		if mode == Strict {
+			return true
+		}
+	}
+	return false
+}
+
+// where says of which modes something is so: by default, and at which ports it is otherwise.
+func (m Modes) where(is func(MTLSMode) bool) (byDefault bool, otherwise map[uint32]bool) {
+	byDefault = is(m.Default)
+	for port, mode := range m.Ports {
+		if so := is(mode); so != byDefault {
+			if otherwise == nil {
+				otherwise = map[uint32]bool{}
+			}
+			otherwise[port] = so
+		}
+	}
+	return byDefault, otherwise
+}
+
 // Modes finds what workloads of a namespace with these labels take. As in Istio the mesh's policy (of the root namespace) comes
 // before the namespace's and that before the workload's, each where it says something; of several at one level the oldest counts;
 // ports are told apart by the workload's only; and one with a selector in the root namespace is for nobody.

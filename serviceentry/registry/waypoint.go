@@ -296,11 +296,12 @@ func (s *Snapshot) ByNode(ns string, labels map[string]string) bool {
 }
 
 func byNode(ns string, labels, namespace map[string]string, root string) bool {
-	return isAmbient(labels, namespace) && !proxied(labels) && ns != root && !slices.Contains(systemNamespaces, ns)
+	return isAmbient(labels, namespace) && !proxied(labels) && ns != root && !slices.Contains(SystemNamespaces, ns)
 }
 
-// systemNamespaces have no pods in the mesh, whatever they are labelled: ambient.SystemNamespaces.
-var systemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}
+// SystemNamespaces have no pods in the mesh without sidecars, whatever they are labelled, nor does the root namespace: what the mesh itself needs to start
+// cannot wait for it. Nodes' agents have the same list (package sidecar/nodeguard).
+var SystemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}
 
 // front notes of endpoints of a namespace which of them are pods without sidecars that a waypoint stands before.
 func (b *batch) front(ns string, list []Endpoint) {

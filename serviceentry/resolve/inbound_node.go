@@ -23,19 +23,7 @@ func ToldMutual(s *registry.Snapshot, ns string, labels map[string]string) bool 
 
 // OnlyMutualSomewhere says whether a pod without a sidecar takes nothing but mutual TLS at some port (STRICT): clients speak it there.
 func OnlyMutualSomewhere(s *registry.Snapshot, ns string, labels map[string]string) bool {
-	if !s.Mesh.MutualTLS {
-		return false
-	}
-	modes := s.Modes(ns, labels)
-	if modes.Default == registry.Strict {
-		return true
-	}
-	for _, mode := range modes.Ports {
-		if mode == registry.Strict {
-			return true
-		}
-	}
-	return false
+	return s.Mesh.MutualTLS && s.Modes(ns, labels).OnlyMutual()
 }
 
 // InboundToldMutual is InboundAtNode of a pod whose clients were told so, or were not.

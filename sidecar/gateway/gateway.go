@@ -48,16 +48,8 @@ const (
 	Waypoint As = "waypoint" // it stands before Services of the mesh, and nobody outside comes to it
 )
 
-// BadParameters is an error about parameters, not about their Gateway.
-type BadParameters struct{ Why error }
-
-func (e BadParameters) Error() string { return e.Why.Error() }
-
-// Unwrap gives what is wrong with them.
-func (e BadParameters) Unwrap() error { return e.Why }
-
 // Render gives the objects of a Gateway; more are the ports of ListenerSets that are attached to it, and parameters those of its class and its
-// own, in this order. The error says in the user's terms what of the Gateway cannot be deployed; it is BadParameters where these are at fault.
+// own, in this order. The error says in the user's terms what of the Gateway cannot be deployed; it is an overlay.Error where these are at fault.
 func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings, parameters ...*overlay.Set) (Objects, error) {
 	if problems := validation.IsValidLabelValue(of.Name); len(problems) > 0 {
 		return Objects{}, fmt.Errorf("metadata.name: %q: pods are labelled with it, so it has at most 63 characters: give the Gateway a shorter name", of.Name)
@@ -77,7 +69,7 @@ func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings, parameters ..
 	g := made{Gateway: of, as: as, settings: s, name: Name(of, as), ports: ports(of, as, more)}
 	o := Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(serviceType(kind, parameters))}
 	if err := g.parametrize(&o, takesDatagrams(of, more), parameters); err != nil {
-		return Objects{}, BadParameters{Why: err}
+		return Objects{}, err
 	}
 	return o, nil
 }

@@ -68,7 +68,7 @@ func TestBadParameters(t *testing.T) {
 				}
 				return
 			}
-			var bad BadParameters
+			var bad overlay.Error
 			if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

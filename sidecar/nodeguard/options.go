@@ -29,7 +29,7 @@ type Options struct {
 // DefaultSelectors are the namespaces whose pods get sidecars, or are served by their nodes, by Istio's labels.
 const DefaultSelectors = "istio-injection=enabled;istio.io/rev;istio.io/dataplane-mode=ambient"
 
-// SystemNamespaces are never guarded: the cluster's own.
+// SystemNamespaces are never guarded, and their pods never served by their nodes: the cluster's own.
 var SystemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}
 
 // ParseSelectors reads label selectors with semicolons between them; one that matches is enough.

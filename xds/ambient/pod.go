@@ -72,10 +72,6 @@ const (
 	Out   = "none"
 )
 
-// SystemNamespaces have no pods in the mesh, whatever they are labelled, nor does the root namespace: what the mesh itself needs to start
-// cannot wait for it.
-var SystemNamespaces = []string{"kube-system", "kube-public", "kube-node-lease"}
-
 // Pod is one of a node's pods.
 type Pod struct {
 	In        bool     `json:"in"` // it is in the mesh

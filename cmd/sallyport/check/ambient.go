@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
@@ -20,7 +21,7 @@ func (o *Objects) WantsAmbient() (pods []*corev1.Pod) {
 		if !own {
 			mode = modes[p.pod.Namespace]
 		}
-		if mode == ambient.In && proxyOf(p.pod) == nil && p.pod.Namespace != o.System && !slices.Contains(ambient.SystemNamespaces, p.pod.Namespace) {
+		if mode == ambient.In && proxyOf(p.pod) == nil && p.pod.Namespace != o.System && !slices.Contains(registry.SystemNamespaces, p.pod.Namespace) {
 			pods = append(pods, p.pod)
 		}
 	}

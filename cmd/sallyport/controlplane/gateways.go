@@ -230,17 +230,8 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 
 // objects are those of a Gateway with what parameters make of them.
 func objects(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings, parameters []deploy.Parameters) ([]deploy.Object, error) {
-	var overlays []*overlay.Set
-	for _, p := range parameters {
-		read, err := overlay.Read(p.Namespace, p.Name, p.Data)
-		if err != nil {
-			return nil, deploy.BadParameters{Why: err}
-		}
-		overlays = append(overlays, read)
-	}
-	o, err := render(g, sets, settings, overlays...)
-	var bad gateway.BadParameters
-	if errors.As(err, &bad) {
+	o, err := renderWith(g, sets, settings, parameters)
+	if errors.As(err, new(overlay.Error)) {
 		return nil, deploy.BadParameters{Why: err}
 	}
 	if err != nil {
@@ -254,6 +245,18 @@ func objects(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gatew
 		out = append(out, o.Budget)
 	}
 	return out, nil
+}
+
+func renderWith(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gateway.Settings, parameters []deploy.Parameters) (gateway.Objects, error) {
+	var overlays []*overlay.Set
+	for _, p := range parameters {
+		read, err := overlay.Read(p.Namespace, p.Name, p.Data)
+		if err != nil {
+			return gateway.Objects{}, err
+		}
+		overlays = append(overlays, read)
+	}
+	return render(g, sets, settings, overlays...)
 }
 
 // render gives the objects of a Gateway with the ListenerSets that are attached to it. Nothing is made of one that is not accepted: nobody is

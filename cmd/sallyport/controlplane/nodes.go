@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/identity"
 	"github.com/sallyport/sallyport/xds/identity/workload"
@@ -109,7 +110,7 @@ func (n *nodes) on(node string) []*config.Object {
 
 // inMesh says whether a pod asks for the proxy of its node. One with a sidecar is in the mesh by that, and nobody of the system is.
 func (n *nodes) inMesh(o *config.Object) bool {
-	if _, sidecar := o.Annotations[annotation.SidecarStatus.Name]; sidecar || o.Namespace == n.root() || slices.Contains(ambient.SystemNamespaces, o.Namespace) {
+	if _, sidecar := o.Annotations[annotation.SidecarStatus.Name]; sidecar || o.Namespace == n.root() || slices.Contains(registry.SystemNamespaces, o.Namespace) {
 		return false
 	}
 	if mode := o.Labels[ambient.Label]; mode != "" {

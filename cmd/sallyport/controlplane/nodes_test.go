@@ -2,14 +2,24 @@ package controlplane
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/sidecar/nodeguard"
 	"github.com/sallyport/sallyport/xds/ambient"
 	"github.com/sallyport/sallyport/xds/identity"
 )
+
+// TestSystemNamespaces: the control plane and nodes' agents leave out the same namespaces. Neither imports the other.
+func TestSystemNamespaces(t *testing.T) {
+	if !slices.Equal(registry.SystemNamespaces, nodeguard.SystemNamespaces) {
+		t.Errorf("the control plane leaves out %q, nodes' agents %q", registry.SystemNamespaces, nodeguard.SystemNamespaces)
+	}
+}
 
 const nodePods = `
 apiVersion: v1

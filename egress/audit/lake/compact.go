@@ -21,7 +21,7 @@ const compactFrom = 8
 // compact makes large files of small ones, until there is nothing left to do.
 func (w *Writer) compact(ctx context.Context) error {
 	for {
-		group := choose(slices.DeleteFunc(slices.Clone(w.contents.Files), func(f content.File) bool { return w.broken[f.Name] != nil }), w.FileBytes, w.Now())
+		group := choose(w.whole(), w.FileBytes, w.Now())
 		if group == nil {
 			return nil
 		}
@@ -82,6 +82,14 @@ func (w *Writer) mark(f *content.File, err error) error {
 	}
 	w.broken[f.Name] = err
 	return unreadable{err}
+}
+
+// whole are the files of the lake but for those that cannot be read.
+func (w *Writer) whole() []content.File {
+	if len(w.broken) == 0 {
+		return w.contents.Files
+	}
+	return slices.DeleteFunc(slices.Clone(w.contents.Files), func(f content.File) bool { return w.broken[f.Name] != nil })
 }
 
 // harmed says which files of the lake cannot be read.

@@ -9,7 +9,7 @@ import (
 )
 
 // Apply gives an object as the patches of several ConfigMaps leave it, one after the other. The object itself stays as it is, and so do the labels
-// and annotations that it has: those are its Gateway's, and no ConfigMap changes them.
+// and annotations that it has: those are its Gateway's, and no ConfigMap changes them. An error is an Error.
 func Apply[T any](key Key, of *T, sets ...*Set) (*T, error) {
 	for _, s := range sets {
 		if err := s.keeps(key, of); err != nil {

@@ -31,7 +31,7 @@ type Set struct {
 	patches map[Key]map[string]any
 }
 
-// Read takes over what a ConfigMap says, if all of it may be said.
+// Read takes over what a ConfigMap says, if all of it may be said; an error is an Error.
 func Read(namespace, name string, data map[string]string) (*Set, error) {
 	s := &Set{from: "ConfigMap " + namespace + "/" + name, patches: map[Key]map[string]any{}}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -59,9 +59,17 @@ func keysInWords() string {
 	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
+// Error is about what a ConfigMap says.
+type Error struct{ why error }
+
+func (e Error) Error() string { return e.why.Error() }
+
+// Unwrap gives what is wrong with it.
+func (e Error) Unwrap() error { return e.why }
+
 // wrong says where in the ConfigMap something is.
 func (s *Set) wrong(key Key, err error) error {
-	return fmt.Errorf("%s: data.%s: %w", s.from, key, err)
+	return Error{fmt.Errorf("%s: data.%s: %w", s.from, key, err)}
 }
 
 // parse reads a text; one that is empty patches nothing.
@@ -106,7 +114,7 @@ func (s *Set) Says(key Key, path ...string) (any, bool) {
 	return value, s.Has(key)
 }
 
-// Wrong is the error that says what is wrong with a field.
+// Wrong is the Error that says what is wrong with a field.
 func (s *Set) Wrong(key Key, field string, value any, why string) error {
 	return s.wrong(key, refuse(field, value, why))
 }
