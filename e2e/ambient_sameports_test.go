@@ -14,8 +14,9 @@ import (
 )
 
 // The ports that the kernel may pick in the pod, and the port of its server there. A client outside of the mesh takes every second one, as the kernel does at first.
+// They are above those that the kernel gives elsewhere: what the node itself has open has none of them.
 const (
-	samePortsFrom, samePorts = 40000, 32
+	samePortsFrom, samePorts = 61000, 32
 	samePortsServer          = 9685
 )
 

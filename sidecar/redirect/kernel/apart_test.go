@@ -31,8 +31,8 @@ func TestSamePortAsTheClient(t *testing.T) {
 			for _, at := range []struct{ pod, outside string }{{podV4, outsideV4}, {podV6, outsideV6}} {
 				s := spoofing{t: t, lab: l, app: netip.AddrPortFrom(netip.MustParseAddr(at.pod), 8080), client: netip.MustParseAddr(at.outside)}
 				s.serve()
-				first := s.connect(40001, 40002)
-				second := s.connect(40002, 40001)
+				first := s.connect(61001, 61002)
+				second := s.connect(61002, 61001)
 				for range 3 {
 					first.asks()
 					second.asks()
