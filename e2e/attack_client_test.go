@@ -31,7 +31,7 @@ import (
 var gatewayAddr = netip.AddrPortFrom(world.GatewayAddr, 8443).String()
 
 // attackTimeout bounds one exchange with the gateway, on a machine with much else to do.
-const attackTimeout = 20 * time.Second
+const attackTimeout = time.Minute
 
 // header is one field as it goes over the wire, pseudo-headers included and in this order.
 type header struct{ name, value string }

@@ -75,7 +75,7 @@ func (s *Scene) serveInside() (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s says hello\n", r.Host)
 	})}
 	ended := make(chan error, 1)
