@@ -78,8 +78,11 @@ func (a *attack) connectTo(ctx context.Context, gateway string, certificate tls.
 // its beginning is waited for.
 func (a *attack) ask(t *testing.T, certificate tls.Certificate, data string, fields ...header) answer {
 	t.Helper()
-	c, err := a.connect(t.Context(), certificate)
-	if err != nil {
+	var c *tls.Conn
+	if err := world.Within(t.Context(), 3*time.Minute, func() (err error) { // who takes too long for a handshake, on a machine with much else to do, is not waited for
+		c, err = a.connect(t.Context(), certificate)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()

@@ -194,8 +194,9 @@ func dnsFollowed(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// followWithin is what a change may take: the TTL, and with much else to do some time for Envoy to ask again, and the life of a kept connection.
-const followWithin = ttl + time.Minute
+// followWithin is what a change may take: the TTL, some time for Envoy to ask again, and the life of a kept connection. Where the authority answers late, on a machine with much
+// else to do, the resolver says what it knew, for half a minute, and does not ask again for as long (dnsproxy.Config, StaleTTL and StaleRetry).
+const followWithin = ttl + 4*time.Minute
 
 // settledAfter is how many requests of each kind in a row make sure that none goes elsewhere: each of Envoy's workers
 // keeps connections of its own.
