@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 // maxQueries bounds the log of queries.
@@ -42,6 +44,7 @@ type Query struct {
 
 // StartAuthority serves on the two sockets until Close.
 func StartAuthority(udp net.PacketConn, tcp net.Listener) *Authority {
+	keepQuestions(udp)
 	a := &Authority{records: map[string]record{}}
 	for _, s := range []*dns.Server{{PacketConn: udp}, {Listener: tcp}} {
 		started := make(chan struct{})
@@ -51,6 +54,18 @@ func StartAuthority(udp net.PacketConn, tcp net.Listener) *Authority {
 		<-started
 	}
 	return a
+}
+
+// keepQuestions has the kernel keep some thousand questions until this process comes to read them, where it may: of those that it drops, on a machine with much else to do,
+// who asked hears nothing.
+func keepQuestions(udp net.PacketConn) {
+	socket, ok := udp.(syscall.Conn)
+	if !ok {
+		return
+	}
+	if raw, err := socket.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) })
+	}
 }
 
 // Close ends both servers.
