@@ -23,7 +23,7 @@ type handover struct{ *ambientNode }
 const inStep = 150
 
 // handoverDrain is longer than anything here takes: what ends before it did not end by it.
-const handoverDrain = 2 * time.Minute
+const handoverDrain = 10 * time.Minute
 
 // TestAmbientHandOver holds that a node's agent is replaced by another one while its pods notice nothing: no new connection fails, none that is open
 // ends, and every question is answered; and that they go on when either of the two dies.
@@ -73,7 +73,7 @@ func (h *handover) newOneDies(t *testing.T) {
 		func() error { return h.hasFile(next, "envoy.json") }, // about when Envoy starts
 		func() error { return next.Ready(h.ctx) },             // when it holds the node
 	} {
-		if err := errors.Join(next.Begin("--drain-time", handoverDrain.String()), world.Within(h.ctx, time.Minute, when), next.Process.Kill()); err != nil {
+		if err := errors.Join(next.Begin("--drain-time", handoverDrain.String()), world.Within(h.ctx, 2*time.Minute, when), h.kills(next)); err != nil {
 			t.Fatal(err)
 		}
 		// What it had accepted died with it. What is new from here on may not.
@@ -151,7 +151,7 @@ func (h *handover) handedOver(t *testing.T) {
 func (h *handover) allRecorded(t *testing.T, l *podLoad) {
 	t.Helper()
 	want := l.done["http straight"]
-	if err := world.Within(h.ctx, time.Minute, func() error {
+	if err := world.Within(h.ctx, 2*time.Minute, func() error {
 		records, err := h.scene.AuditRecords(h.ctx, "--host", "straight.ambient.test", "--limit", "100000")
 		n, by := 0, map[string]int{}
 		for _, r := range records {
@@ -185,7 +185,7 @@ func (h *handover) leftNothing(t *testing.T, n *story.Node) {
 // oldOneKilled holds that a new agent does not need an old one to become ready.
 func (h *handover) oldOneKilled(t *testing.T) {
 	next := h.successor(t, "agent-last", 72)
-	if err := errors.Join(next.Begin("--drain-time", handoverDrain.String()), h.node.Process.Kill()); err != nil {
+	if err := errors.Join(next.Begin("--drain-time", handoverDrain.String()), h.kills(h.node)); err != nil {
 		t.Fatal(err)
 	}
 	h.node = next
@@ -213,12 +213,13 @@ type podLoad struct {
 // loads are what is tried.
 var loads = []string{"http by the gateway", "tls by the gateway", "http straight", "in to another pod", "in from outside of the mesh", "a name"}
 
-// begin begins: out by the gateway and straight, in to another pod and from outside of the mesh, and names. Each has three seconds, and no second try.
+// begin begins: out by the gateway and straight, in to another pod and from outside of the mesh, and names. Each has no second try, and the time of a machine that has much
+// else to do: what is refused, reset or never answered fails, and what is late does not.
 func (h *handover) begin(t *testing.T) *podLoad {
 	ctx, cancel := context.WithCancel(h.ctx)
 	l := &podLoad{began: time.Now(), cancel: cancel, done: map[string]int{}}
 	t.Cleanup(func() { cancel(); l.work.Wait() })
-	beside := h.alpha.caller
+	beside := h.alpha.whileOpen(true)
 	beside.host = h.node.Host
 	for what, do := range map[string]func(context.Context) error{
 		"http by the gateway": func(ctx context.Context) error { return h.reach(ctx, "http", "mesh.ambient.test", ambientHTTP) },
@@ -230,7 +231,7 @@ func (h *handover) begin(t *testing.T) *podLoad {
 			return err
 		},
 		"a name": func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, tryWithin)
+			ctx, cancel := context.WithTimeout(ctx, leastLimit)
 			defer cancel()
 			_, err := h.alpha.resolve(ctx, "mesh.ambient.test")
 			return err
@@ -249,7 +250,7 @@ func (h *handover) begin(t *testing.T) *podLoad {
 }
 
 func (h *handover) reach(ctx context.Context, scheme, host string, port uint16) error {
-	_, err := h.alpha.try(ctx, scheme, host, port, "/")
+	_, err := h.alpha.whileOpen(true).try(ctx, scheme, host, port, "/")
 	return err
 }
 
@@ -275,7 +276,7 @@ func (l *podLoad) more(t *testing.T, n int) {
 		begun[what] = n
 	}
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), handoverDrain/2)
 	defer cancel()
 	if err := world.Poll(ctx, 20*time.Millisecond, func() error {
 		l.mu.Lock()

@@ -145,18 +145,19 @@ func (a *ambientIPv6) lookup(ctx context.Context, p *ambientPod, host string) (n
 }
 
 // try6 connects by IPv6.
-func (a *ambientIPv6) try6(p *ambientPod, scheme, host string, at netip.Addr) (netip.Addr, error) {
+func (a *ambientIPv6) try6(p *ambientPod, scheme, host string, at netip.Addr, open bool) (netip.Addr, error) {
 	c := p.caller.at(at)
 	c.patience = tryWithin
+	c = c.whileOpen(open)
 	return c.try(a.ctx, scheme, host, ambientPorts[scheme], "/")
 }
 
 // opened6 waits until a host is open, or closed, by all ways.
 func (a *ambientIPv6) opened6(t *testing.T, p *ambientPod, host string, at netip.Addr, open bool, peer netip.Addr) {
 	t.Helper()
-	if err := world.Within(a.ctx, time.Minute, func() error {
+	if err := world.Within(a.ctx, 2*time.Minute, func() error {
 		for scheme := range ambientPorts {
-			seen, err := a.try6(p, scheme, host, at)
+			seen, err := a.try6(p, scheme, host, at, open)
 			if (err == nil) != open {
 				return fmt.Errorf("%s: %s://%s at %v is open: %t, want %t (%w)", p.name, scheme, host, at, err == nil, open, err)
 			}
@@ -289,7 +290,12 @@ func (a *ambientIPv6) registryOnly(t *testing.T) {
 	}
 	for _, p := range a.pods() {
 		a.opened6(t, p, "sixfree.ambient.test", world.OutsideAddr6, false, netip.Addr{})
-		a.recorded(t, "closed for "+p.name, "sixfree.ambient.test", func(r record.Record) bool {
+		tries := func() {
+			for scheme := range ambientPorts {
+				_, _ = a.try6(p, scheme, "sixfree.ambient.test", world.OutsideAddr6, false)
+			}
+		}
+		a.recordedOf(t, "closed for "+p.name, "sixfree.ambient.test", tries, func(r record.Record) bool {
 			return r.Workload.Principal == p.id && r.Class != record.DNS && r.Verdict == record.Denied && r.Path == record.PathBlackhole
 		})
 		at, err := a.lookup(a.ctx, p, "six.ambient.test")
@@ -302,12 +308,12 @@ func (a *ambientIPv6) registryOnly(t *testing.T) {
 
 // agentAway holds that without anybody at the end of the rules nothing leaves by IPv6.
 func (a *ambientIPv6) agentAway(t *testing.T) {
-	if err := a.node.Process.Kill(); err != nil {
+	if err := a.kills(a.node); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range a.pods() {
 		for scheme := range ambientPorts {
-			if seen, err := a.try6(p, scheme, "six.ambient.test", world.OutsideAddr6); err == nil {
+			if seen, err := a.try6(p, scheme, "six.ambient.test", world.OutsideAddr6, false); err == nil {
 				t.Errorf("%s: %s reached the server as %v", p.name, scheme, seen)
 			}
 		}

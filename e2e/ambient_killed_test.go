@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
@@ -80,7 +81,7 @@ func (a *ambientNode) killedWithout(t *testing.T, away, back func() error) {
 	if err := syscall.Kill(envoy, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(a.ctx, time.Minute, func() error { _, err := a.lastLogged("Envoy started", began); return err }); err != nil {
+	if err := world.Within(a.ctx, 2*time.Minute, func() error { _, err := a.lastLogged("Envoy started", began); return err }); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []*ambientPod{a.alpha, a.beta} {
@@ -156,6 +157,25 @@ func (a *ambientNode) staysClosed() func() (tries int, through string) {
 	}
 }
 
+// kills ends a node's agent at once, and waits until its Envoy has ended, too, which the kernel does a moment later: until then that takes connections, which end with it.
+func (a *ambientNode) kills(n *story.Node) error {
+	below, err := world.Descendants(n.Process.PID())
+	if err != nil {
+		return err
+	}
+	if err := n.Process.Kill(); err != nil {
+		return err
+	}
+	return world.Within(a.ctx, time.Minute, func() error {
+		for _, p := range below {
+			if p.Exists() {
+				return fmt.Errorf("%s runs still", p)
+			}
+		}
+		return nil
+	})
+}
+
 // envoy is the process that the agent runs.
 func (a *ambientNode) envoy() (int, error) {
 	var all []byte // its threads' children
@@ -208,7 +228,7 @@ func (c comeback) String() string {
 
 // backAfter does something to Envoy, and says what it took until it was back.
 func (a *ambientNode) backAfter(do func() error) (c comeback, err error) {
-	ctx, end := context.WithTimeout(a.ctx, time.Minute)
+	ctx, end := context.WithTimeout(a.ctx, 3*time.Minute)
 	defer end()
 	began := time.Now()
 	if err := do(); err != nil {
@@ -231,7 +251,7 @@ func (a *ambientNode) backAfter(do func() error) (c comeback, err error) {
 	})
 	waiting.Go(func() {
 		failed[1] = world.Poll(ctx, 2*time.Millisecond, func() error {
-			ctx, end := context.WithTimeout(ctx, time.Second)
+			ctx, end := context.WithTimeout(ctx, tryWithin)
 			defer end()
 			_, err := a.alpha.try(ctx, "http", "mesh.ambient.test", ambientHTTP, "/")
 			return err

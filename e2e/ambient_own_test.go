@@ -90,8 +90,8 @@ func (a *ambientNode) ownTables(t *testing.T) {
 func (a *ambientNode) path(t *testing.T, p *ambientPod, host, want string) {
 	t.Helper()
 	since := time.Now()
-	a.recorded(t, p.name+" by "+want, host, func(r record.Record) bool {
-		_, _ = p.try(a.ctx, "http", host, ambientHTTP, "/")
+	asks := func() { _, _ = p.try(a.ctx, "http", host, ambientHTTP, "/") }
+	a.recordedOf(t, p.name+" by "+want, host, asks, func(r record.Record) bool {
 		return r.Workload.Principal == p.id && r.Path == want && r.Verdict == record.Allowed && r.Time.After(since)
 	})
 	out, _ := a.scene.Call(a.ctx, "explain", "--config-dir", a.scene.Config.Path, "--mesh-config", a.scene.MeshConfig(), "--from", p.name, "-o", "json", fmt.Sprintf("http://%s:%d", host, ambientHTTP))

@@ -50,32 +50,32 @@ func (a *ambientNode) portsComeAndGo(t *testing.T) {
 	}
 	defer func() { _ = stream.Close() }()
 	before, fresh := a.comingFrom(true), a.comingFrom(false)
-	asks := func(ways ...*comingClient) func(path string) func(record.Record) bool {
-		return func(path string) func(record.Record) bool {
-			since := time.Now()
-			return func(r record.Record) bool {
-				for _, c := range ways {
-					if err := c.ask(a.ctx); err != nil {
-						t.Error(err)
-					}
+	recorded := func(what, path string, ways ...*comingClient) {
+		t.Helper()
+		since := time.Now()
+		a.recordedOf(t, what, "coming.ambient.test", func() {
+			for _, c := range ways {
+				if err := c.ask(a.ctx); err != nil {
+					t.Error(err)
 				}
-				return r.Workload.Principal == a.alpha.id && r.Path == path && r.Verdict == record.Allowed && r.Time.After(since)
 			}
-		}
+		}, func(r record.Record) bool {
+			return r.Workload.Principal == a.alpha.id && r.Path == path && r.Verdict == record.Allowed && r.Time.After(since)
+		})
 	}
 	if err := before.ask(a.ctx); err != nil {
 		t.Fatal(err)
 	}
-	a.recorded(t, "before it is registered", "coming.ambient.test", asks(before, fresh)(record.PathPassthrough))
+	recorded("before it is registered", record.PathPassthrough, before, fresh)
 	a.write(t, "coming.yaml", fmt.Sprintf(comingObject, comingPort))
-	a.recorded(t, "when it is registered", "coming.ambient.test", asks(before, fresh)(record.PathDirect))
+	recorded("when it is registered", record.PathDirect, before, fresh)
 	while := a.comingFrom(true)
-	a.recorded(t, "by a connection that stays", "coming.ambient.test", asks(while)(record.PathDirect))
+	recorded("by a connection that stays", record.PathDirect, while)
 	if err := a.scene.Config.Remove("coming.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	a.recorded(t, "when it is gone", "coming.ambient.test", asks(before, fresh, while)(record.PathPassthrough))
-	a.recorded(t, "by what was open to it", "coming.ambient.test", asks(while)(record.PathPassthrough))
+	recorded("when it is gone", record.PathPassthrough, before, fresh, while)
+	recorded("by what was open to it", record.PathPassthrough, while)
 	for what, c := range map[string]*comingClient{"before it was registered": before, "while it was": while} {
 		if n := c.dialled.Load(); n != 1 {
 			t.Errorf("what was opened %s was opened %d times", what, n)

@@ -147,13 +147,27 @@ func (a *ambientNode) pod(t *testing.T, name string, addr netip.Addr) *ambientPo
 	return p
 }
 
+// nodeThreads is how often in a row something has to be as it should at a node: each connection is one of its Envoy's threads', and what is in force at one need not be at the other.
+const nodeThreads = 4
+
+// whileOpen is the caller with the patience of somebody who waits for an answer, where there is to be one.
+func (c caller) whileOpen(open bool) caller {
+	if open {
+		c.patience = leastLimit
+	}
+	return c
+}
+
 // until waits until a host is open, or closed, for a pod by all ways.
 func (a *ambientNode) until(t *testing.T, p *ambientPod, host string, open bool) {
 	t.Helper()
-	if err := world.Within(a.ctx, time.Minute, func() error {
-		for scheme, port := range ambientPorts {
-			if _, err := p.try(a.ctx, scheme, host, port, "/"); (err == nil) != open {
-				return fmt.Errorf("%s: %s://%s is open: %t, want %t (%w)", p.name, scheme, host, err == nil, open, err)
+	c := p.caller.whileOpen(open)
+	if err := world.Within(a.ctx, 2*time.Minute, func() error {
+		for range nodeThreads {
+			for scheme, port := range ambientPorts {
+				if _, err := c.try(a.ctx, scheme, host, port, "/"); (err == nil) != open {
+					return fmt.Errorf("%s: %s://%s is open: %t, want %t (%w)", p.name, scheme, host, err == nil, open, err)
+				}
 			}
 		}
 		return nil
@@ -162,11 +176,18 @@ func (a *ambientNode) until(t *testing.T, p *ambientPod, host string, open bool)
 	}
 }
 
-// recorded waits for a record about a host.
+// recorded waits for a record about a host, of what was asked before.
 func (a *ambientNode) recorded(t *testing.T, what, host string, fits func(record.Record) bool) {
 	t.Helper()
+	a.recordedOf(t, what, host, func() {}, fits)
+}
+
+// recordedOf waits for a record of what is asked again each time, since what was asked before may have been before an edit was in force.
+func (a *ambientNode) recordedOf(t *testing.T, what, host string, asks func(), fits func(record.Record) bool) {
+	t.Helper()
 	var last []record.Record
-	if err := world.Within(a.ctx, time.Minute, func() error {
+	if err := world.Within(a.ctx, 2*time.Minute, func() error {
+		asks()
 		records, err := a.scene.AuditRecords(a.ctx, "--host", host)
 		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
 			err = fmt.Errorf("%s: none of %d records", what, len(records))
@@ -174,8 +195,17 @@ func (a *ambientNode) recorded(t *testing.T, what, host string, fits func(record
 		return err
 	}); err != nil {
 		t.Error(err)
-		for _, r := range last {
+		for _, r := range last[max(0, len(last)-20):] {
 			t.Logf("%+v", r)
+		}
+	}
+}
+
+// triesAll tries all ways of a pod's to a host, whatever becomes of it.
+func (a *ambientNode) triesAll(p *ambientPod, host string) func() {
+	return func() {
+		for scheme, port := range ambientPorts {
+			_, _ = p.try(a.ctx, scheme, host, port, "/")
 		}
 	}
 }
@@ -198,7 +228,7 @@ func (a *ambientNode) straight(t *testing.T) {
 		for _, p := range []*ambientPod{a.alpha, a.beta} {
 			a.until(t, p, host, true)
 			for scheme, port := range ambientPorts {
-				if peer, err := p.try(a.ctx, scheme, host, port, "/"); err != nil || peer != p.addr {
+				if peer, err := p.whileOpen(true).try(a.ctx, scheme, host, port, "/"); err != nil || peer != p.addr {
 					t.Errorf("%s: the server of %s://%s saw %v (%v), want %v", p.name, scheme, host, peer, err, p.addr)
 				}
 			}
@@ -222,7 +252,7 @@ func (a *ambientNode) policy(t *testing.T) {
 	a.until(t, a.alpha, "free.ambient.test", true)
 	a.until(t, a.alpha, "mesh.ambient.test", true)
 	a.until(t, a.beta, "straight.ambient.test", true)
-	a.recorded(t, "denied by the policy", "straight.ambient.test", func(r record.Record) bool {
+	a.recordedOf(t, "denied by the policy", "straight.ambient.test", a.triesAll(a.alpha, "straight.ambient.test"), func(r record.Record) bool {
 		return r.Workload.Principal == a.alpha.id && deniedBy(r, "closed", "nothing")
 	})
 	if err := a.scene.Config.Remove("policy.yaml"); err != nil {
@@ -235,7 +265,7 @@ func (a *ambientNode) policy(t *testing.T) {
 func (a *ambientNode) inbound(t *testing.T) {
 	polyglot{a.scene.Outside.CA}.serve(t, a.beta.host, a.beta.addr, []uint16{ambientHTTP})
 	for from, host := range map[netip.Addr]*world.Host{a.alpha.addr: a.alpha.host, nodeAddr: a.node.Host} {
-		c := a.alpha.caller
+		c := a.alpha.whileOpen(true)
 		c.host = host
 		if peer, err := c.try(a.ctx, "http", a.beta.addr.String(), ambientHTTP, "/"); err != nil || peer != from {
 			t.Errorf("the app was reached by %v (%v), want %v", peer, err, from)
@@ -249,6 +279,9 @@ func (a *ambientNode) whole(t *testing.T) {
 		"spec: {hosts: [all.ambient.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}]}\n"
 	a.write(t, "all.yaml", fmt.Sprintf(entry, wholePort))
 	a.scene.Outside.Set("all.ambient.test", time.Minute, world.OutsideAddrs[0])
+	if _, err := a.alpha.answered(a.ctx, "all.ambient.test"); err != nil { // before, it is what nobody registered
+		t.Fatal(err)
+	}
 	dial := func(host string) func(context.Context) (net.Conn, error) {
 		return func(ctx context.Context) (net.Conn, error) {
 			at, err := a.alpha.resolve(ctx, host)
@@ -279,7 +312,7 @@ func (a *ambientNode) namesOverIPv6(t *testing.T) {
 		resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return a.alpha.host.DialContext(ctx, network, "[fd00:77::53]:53") // nobody is there
 		}}
-		ctx, cancel := context.WithTimeout(a.ctx, tryWithin)
+		ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
 		found, err := resolver.LookupNetIP(ctx, "ip4", "mesh.ambient.test.")
 		cancel()
 		if err != nil || len(found) == 0 {
@@ -297,12 +330,12 @@ func (a *ambientNode) registryOnly(t *testing.T) {
 	for _, p := range []*ambientPod{a.alpha, a.beta} {
 		a.until(t, p, "free.ambient.test", false)
 		a.until(t, p, "mesh.ambient.test", true)
-		a.recorded(t, "closed for "+p.name, "free.ambient.test", func(r record.Record) bool {
+		a.recordedOf(t, "closed for "+p.name, "free.ambient.test", a.triesAll(p, "free.ambient.test"), func(r record.Record) bool {
 			return r.Workload.Principal == p.id && r.Class != record.DNS && r.Verdict == record.Denied && r.Path == record.PathBlackhole
 		})
 	}
 	a.quic(t, false)
-	a.recorded(t, "a name that DNS refused", "free.ambient.test", func(r record.Record) bool {
+	a.recordedOf(t, "a name that DNS refused", "free.ambient.test", a.triesAll(a.alpha, "free.ambient.test"), func(r record.Record) bool {
 		return r.Class == record.DNS && r.Verdict == record.Denied && r.Workload.Principal != ""
 	})
 }
@@ -356,7 +389,7 @@ func (a *ambientNode) explained(t *testing.T) {
 		if err := json.Unmarshal(out, &said); err != nil || said.Path != want {
 			t.Errorf("explain %s: %s (%v), want %s", host, out, err, want)
 		}
-		_, err := a.alpha.try(a.ctx, "http", host, ambientHTTP, "/")
+		_, err := a.alpha.whileOpen(true).try(a.ctx, "http", host, ambientHTTP, "/")
 		if (err == nil) != (want != "blackhole") {
 			t.Errorf("%s: %v, explained as %s", host, err, want)
 		}
@@ -464,7 +497,7 @@ func (p *ambientPod) keep(ctx context.Context, host string, port uint16) (*keptC
 }
 
 func (k *keptConn) ping() error {
-	_ = k.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = k.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := fmt.Fprintln(k, "ping"); err != nil {
 		return err
 	}

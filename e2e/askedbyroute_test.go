@@ -136,7 +136,7 @@ func (in *ingressScene) askedWhoHangs(t *testing.T, client http.RoundTripper) {
 	for i := range cap(answers) {
 		go func() {
 			path := []string{"/hangs/grpc", "/hangs/http"}[i%2]
-			status, text, err := in.postWithin(t.Context(), time.Minute, client, "http://asked.test"+path, nil, "")
+			status, text, err := in.postWithin(t.Context(), 3*time.Minute, client, "http://asked.test"+path, nil, "")
 			switch took := time.Since(began); {
 			case err == nil && status != http.StatusForbidden:
 				err = fmt.Errorf("%s: %d %q", path, status, text)
@@ -154,15 +154,16 @@ func (in *ingressScene) askedWhoHangs(t *testing.T, client http.RoundTripper) {
 				t.Error(err)
 			}
 		default:
-			if status, text, err := in.postWithin(t.Context(), most, client, "http://asked.test/open", nil, ""); err != nil || status != http.StatusOK {
+			if status, text, err := in.post(t.Context(), client, "http://asked.test/open", nil, ""); err != nil || status != http.StatusOK {
 				t.Errorf("while somebody waits, another one reads %d %q (%v)", status, text, err)
 			}
 			others++
 		}
 	}
-	t.Logf("%d were answered after %s, and %d others meanwhile", cap(answers), time.Since(began).Round(time.Millisecond), others)
-	if others < 10 { // one after the other, in ten seconds and more: who has to wait makes one or two
-		t.Errorf("only %d others were answered meanwhile", others)
+	took := time.Since(began)
+	t.Logf("%d were answered after %s, and %d others meanwhile", cap(answers), took.Round(time.Millisecond), others)
+	if others <= 1+int(took/most) { // one after the other: who has to wait makes no more, however long all of it takes on a busy machine
+		t.Errorf("only %d others were answered in %s", others, took)
 	}
 }
 

@@ -16,7 +16,7 @@ func (a *attack) namesInside(t *testing.T) {
 	rebound := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "80"))
 	tunnelled := watch(t, a.scene.World.Control, net.JoinHostPort(world.ControlAddr.String(), "443"))
 	for host, addr := range insideHosts {
-		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); got.status[:1] == "2" {
+		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); strings.HasPrefix(got.status, "2") {
 			t.Errorf("a request to %s: %s", host, got)
 		}
 		// 200 says that the tunnel is open to the listener behind, which may close it before that is said (503); what
@@ -28,11 +28,11 @@ func (a *attack) namesInside(t *testing.T) {
 			a.refusedInside(t, host, addr)
 		}
 	}
-	if got := a.ask(t, a.app, "", get("rebind.wild.test", "/")...); got.status[:1] == "2" {
+	if got := a.ask(t, a.app, "", get("rebind.wild.test", "/")...); strings.HasPrefix(got.status, "2") {
 		t.Errorf("a request to one of a wildcard: %s", got)
 	}
 	for _, host := range []string{"static.test", "any.localhost"} {
-		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); got.status[:1] == "2" {
+		if got := a.ask(t, a.app, "", get(host+":16000", "/server_info")...); strings.HasPrefix(got.status, "2") {
 			t.Errorf("a request to %s: %s", host, got)
 		}
 	}

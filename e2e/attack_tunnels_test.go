@@ -31,7 +31,7 @@ func (a *attack) manyTunnels(t *testing.T) {
 	roots := caPool(t, a.scene.Outside.CA.PEM())
 	servers := map[string]netip.Addr{"external.com": world.OutsideAddrs[0], "second.com": world.OutsideAddrs[2]}
 	sources := map[string]netip.AddrPort{}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for id, certificate := range map[string]tls.Certificate{appID: a.app, rivalID: a.mesh.issue(t, rivalID, time.Hour)} {
@@ -68,7 +68,7 @@ func (a *attack) manyTunnels(t *testing.T) {
 
 // hello speaks TLS to the host inside a tunnel and checks who answers.
 func hello(ctx context.Context, client *http.ClientConn, roots *x509.CertPool, host string, server netip.Addr) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	inside, err := openTunnel(ctx, client, host+":443")
 	if err != nil {
@@ -96,7 +96,7 @@ func hello(ctx context.Context, client *http.ClientConn, roots *x509.CertPool, h
 // recordedAll waits until there is a record of each of a client's tunnels to a host, and not one that mixes them up.
 func (a *attack) recordedAll(t *testing.T, id string, source netip.AddrPort, host string, server netip.Addr) {
 	t.Helper()
-	err := world.Within(t.Context(), time.Minute, func() error {
+	err := world.Within(t.Context(), 2*time.Minute, func() error {
 		records, err := a.scene.AuditRecords(t.Context(), "--host", host)
 		if err != nil {
 			return err

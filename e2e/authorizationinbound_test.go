@@ -99,6 +99,22 @@ func turns(t *testing.T, holds func() error) {
 	}
 }
 
+// enough waits until so many were made: fewer say little. Who has failed makes no more.
+func enough(t *testing.T, made *atomic.Int64, want int64) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	if err := world.Within(t.Context(), 2*time.Minute, func() error {
+		if n := made.Load(); n < want && !t.Failed() {
+			return fmt.Errorf("%d requests were made, which says little", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 func (a *authorizedPod) nothing(t *testing.T) { a.holds(t, "/any", true, true, true, true, true) }
 
 func own(spec string) [3]string {
@@ -117,9 +133,13 @@ func (a *authorizedPod) denyPrincipal(t *testing.T) {
 func (a *authorizedPod) allowNamespace(t *testing.T) {
 	a.authorize(t, [3]string{"default", "", `{rules: [{from: [{source: {namespaces: [default]}}]}]}`})
 	a.holds(t, "/allowed", true, false, true, false, false)
-	if body, err := getFrom(t.Context(), a.bystander, netip.AddrPortFrom(meshedAddr, 15021), "http://"+meshedAddr.String()+":15021/healthz/ready"); err != nil {
-		t.Errorf("the probe of the proxy: %q (%v)", body, err)
-	}
+	turns(t, func() error {
+		body, err := getFrom(t.Context(), a.bystander, netip.AddrPortFrom(meshedAddr, 15021), "http://"+meshedAddr.String()+":15021/healthz/ready")
+		if err != nil {
+			err = fmt.Errorf("the probe of the proxy: %q (%w)", body, err)
+		}
+		return err
+	})
 	a.authorize(t, [3]string{"default", "", `{rules: [{from: [{source: {namespaces: [else]}}]}]}`})
 	a.holds(t, "/allowed", false, false, false, false, false)
 }
@@ -200,11 +220,9 @@ func (a *authorizedPod) live(t *testing.T) {
 		a.authorize(t, own(`rules: [{from: [{source: {namespaces: [default]}}]}]`), own(`action: DENY, rules: [{to: [{operation: {paths: [/else]}}]}]`))
 		a.authorize(t, own(`rules: [{from: [{source: {principals: [`+meshedApp+`]}}]}]`))
 	}
+	enough(t, &asked, 20)
 	stop()
 	running.Wait()
-	if asked.Load() < 20 {
-		t.Errorf("%d requests were made, which says little", asked.Load())
-	}
 	say("after")
 }
 
@@ -243,7 +261,7 @@ func (a *authorizedPod) log(t *testing.T) {
 			return r.Verdict == record.Denied && r.Port == meshedHTTP && r.DecidedBy.Kind == "PeerAuthentication" && strings.HasPrefix(r.Source, bystanderAddr.String()+":")
 		}},
 	} {
-		err := world.Within(t.Context(), time.Minute, func() error {
+		err := world.Within(t.Context(), 2*time.Minute, func() error {
 			records, err := a.scene.AuditRecords(t.Context(), "reporter:destination", "--limit", "2000")
 			for i := range records {
 				r := &records[i]

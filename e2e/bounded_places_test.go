@@ -91,7 +91,7 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 			for name, c := range others {
 				began := time.Now()
 				var kept net.Conn
-				if err := world.Within(t.Context(), time.Minute, func() (err error) {
+				if err := world.Within(t.Context(), 3*time.Minute, func() (err error) {
 					kept, err = kind.opens(t.Context(), c)
 					return err
 				}); err != nil {
@@ -107,7 +107,7 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 			}
 		})
 	}
-	if err := world.Within(t.Context(), time.Minute, func() error {
+	if err := world.Within(t.Context(), 2*time.Minute, func() error {
 		records, err := a.scene.AuditRecords(t.Context(), "--host", stuckHost)
 		if err != nil {
 			return err
@@ -168,7 +168,7 @@ func takeAll(t *testing.T, places int, open func(context.Context) (net.Conn, err
 			}
 		})
 	}
-	if err := world.Within(ctx, time.Minute, func() error {
+	if err := world.Within(ctx, 4*time.Minute, func() error {
 		if n := held.Load(); n < int64(places)*17/20 {
 			return fmt.Errorf("%d connections are open", n)
 		}

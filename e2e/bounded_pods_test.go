@@ -115,7 +115,7 @@ func leaveRoom(t *testing.T, open func(ctx context.Context, name string) (net.Co
 	takeAll(t, fewPlaces, func(ctx context.Context) (net.Conn, error) { return open(ctx, "strange") })
 	began := time.Now()
 	var kept net.Conn
-	if err := world.Within(t.Context(), time.Minute, func() (err error) {
+	if err := world.Within(t.Context(), 3*time.Minute, func() (err error) {
 		kept, err = open(t.Context(), "polite")
 		return err
 	}); err != nil {

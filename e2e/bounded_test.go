@@ -37,7 +37,7 @@ const (
 )
 
 // busy is what a loaded machine may add to a promised time.
-const busy = 15 * time.Second
+const busy = 45 * time.Second
 
 // TestBounded: what is stuck costs little, at the gateway and in the pod that caused it, and is given back; a neighbour
 // goes on meanwhile.

@@ -26,7 +26,7 @@ func TestBytesArriveWholeByForwardProxy(t *testing.T) {
 	ctx, s := setScene(t, story.OnLoopback)
 	f := newForwarded(t, s)
 	kinds := []string{"tls", "tcp", "websocket", "http/1.0"}
-	err := world.Within(ctx, time.Minute, func() error {
+	err := world.Within(ctx, 4*time.Minute, func() error {
 		for _, kind := range kinds {
 			if client, _ := f.exchange(ctx, kind, whole.Exchange{Shape: whole.Download, Size: 1}); client.Err != nil || client.Bytes != 1 {
 				return fmt.Errorf("%s: %w", kind, client.Err)
@@ -109,7 +109,7 @@ func (f *forwarded) exchange(ctx context.Context, kind string, e whole.Exchange)
 	account := f.server.Account(e.ID)
 	host := hostOn("up", kind)
 	authority := fmt.Sprintf("%s:%d", host, f.ports[kind])
-	c, err := (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, "tcp", f.proxy)
+	c, err := (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, "tcp", f.proxy)
 	if err != nil {
 		return whole.Account{Err: err}, whole.Account{}
 	}

@@ -264,7 +264,7 @@ func newMover(t *testing.T, s *story.Scene) *mover {
 
 // ready waits until every path works.
 func (m *mover) ready(ctx context.Context) error {
-	return world.Within(ctx, time.Minute, func() error {
+	return world.Within(ctx, 5*time.Minute, func() error {
 		for _, path := range bytesPaths {
 			for kind := range bytesPorts {
 				if client, _ := m.begin(ctx, path, kind, whole.Exchange{Shape: exchangesOf(kind)[0].Shape, Size: 1}); client.Err != nil || client.Bytes != 1 {
@@ -277,7 +277,7 @@ func (m *mover) ready(ctx context.Context) error {
 }
 
 func (m *mover) dial(ctx context.Context, path, kind string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	addr, err := m.app.resolve(ctx, hostOn(path, kind))
 	if err != nil {
@@ -425,12 +425,18 @@ func (m *mover) recordsAgree(ctx context.Context, t *testing.T, s *story.Scene) 
 		}
 	}
 	m.tunnelsCounted(ctx, t, s)
-	records, err := s.AuditRecords(ctx, "--host", hostOn("gateway", "tcp"))
-	if err != nil {
-		t.Fatal(err)
+	var failed []record.Record
+	if err := world.Within(ctx, 2*time.Minute, func() error {
+		records, err := s.AuditRecords(ctx, "--host", hostOn("gateway", "tcp"), "--limit", "100000")
+		failed = slices.DeleteFunc(records, func(r record.Record) bool { return r.Class == record.DNS || r.Port != 5001 })
+		if err == nil && len(failed) < failing {
+			err = fmt.Errorf("%d records of %d tunnels that lead nowhere", len(failed), failing)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
-	failed := slices.DeleteFunc(records, func(r record.Record) bool { return r.Class == record.DNS || r.Port != 5001 })
-	if len(failed) != failing {
+	if len(failed) > failing {
 		t.Errorf("%d records of %d tunnels that lead nowhere, such as %+v", len(failed), failing, failed)
 	}
 }
@@ -476,8 +482,8 @@ func (m *mover) tunnelsCounted(ctx context.Context, t *testing.T, s *story.Scene
 			}
 		}
 	}
-	err := world.Within(ctx, time.Minute, func() error {
-		records, err := s.AuditRecords(ctx, "--since", "30m", "--limit", "100000")
+	err := world.Within(ctx, 2*time.Minute, func() error {
+		records, err := s.AuditRecords(ctx, "--since", "2h", "--limit", "100000")
 		for _, c := range counts {
 			if !slices.ContainsFunc(records, c.fits) {
 				err = errors.Join(err, fmt.Errorf("no record of port %d says %d bytes sent and %d received: %s", c.port, c.received, c.sent, c.what))

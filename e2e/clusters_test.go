@@ -320,20 +320,33 @@ func (m *clusters) exitAcross(t *testing.T) {
 }
 
 // moved is how often the client's Envoy was told of something.
-func (m *clusters) moved(t *testing.T) string {
-	t.Helper()
+func (m *clusters) moved() (string, error) {
 	text, err := m.client.Admin(m.ctx, "/stats?filter=(lds|cds|rds|vhds).update_success|cluster.*shared.*update_success")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(text), err
+}
+
+// settled waits until the client's Envoy is told of nothing for a while, and gives how often it was before: what was edited may still be on its way.
+func (m *clusters) settled(t *testing.T) string {
+	t.Helper()
+	last, since := "", time.Now()
+	m.east.becomes("its client is told of nothing more", func() error {
+		text, err := m.moved()
+		if err != nil || text != last {
+			last, since = text, time.Now()
+		}
+		if err == nil && time.Since(since) < 3*time.Second {
+			err = fmt.Errorf("it was told of something %s ago", time.Since(since))
+		}
+		return err
+	})
+	return last
 }
 
 // dies: while the other cluster's API server is dead, and when it is there again, nothing moves.
 func (m *clusters) dies(t *testing.T) {
 	m.in(t)
 	m.asking(t, func() {
-		before := m.moved(t)
+		before := m.settled(t)
 		m.west.made(nil, m.west.api.Kill())
 		m.east.reads(m.west, false)
 		m.east.said("cluster=west", "the API server does not answer")
@@ -341,8 +354,8 @@ func (m *clusters) dies(t *testing.T) {
 		m.west.made(nil, m.west.api.Again(m.ctx))
 		m.west.listening()
 		m.east.reads(m.west, true)
-		if after := m.moved(t); after != before {
-			t.Errorf("the client was told of something:\n%s\nbefore:\n%s", after, before)
+		if after, err := m.moved(); err != nil || after != before {
+			t.Errorf("the client was told of something (%v):\n%s\nbefore:\n%s", err, after, before)
 		}
 		name, at := podOf(m.west, 2)
 		m.west.endpoints("shop", "shared", sharedPort)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -68,7 +69,8 @@ func (a *authorizer) provide(t *testing.T, scene *story.Scene, addr netip.Addr) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(scene.MeshConfig(), append(settings, authorizerSettings...), 0o644); err != nil {
+	whole := filepath.Join(scene.Run.Dir, "mesh-with-authorizers.yaml") // it appears whole: the controller reads it whenever it changes
+	if err := errors.Join(os.WriteFile(whole, append(settings, authorizerSettings...), 0o644), os.Rename(whole, scene.MeshConfig())); err != nil {
 		t.Fatal(err)
 	}
 	if err := scene.Config.Write("authorizers.yaml", fmt.Sprintf(authorizerObjects, addr)); err != nil {

@@ -43,8 +43,8 @@ spec:
 
 const authorizerSettings = `
 extensionProviders:
-- {name: by-grpc, envoyExtAuthzGrpc: {service: authz.test, port: 9191, timeout: 5s, includeRequestBodyInCheck: {maxRequestBytes: 1024}}}
-- {name: by-http, envoyExtAuthzHttp: {service: istio-system/authz.test, port: 9192, timeout: 5s, pathPrefix: /check, includeRequestHeadersInCheck: [x-show, x-asks],
+- {name: by-grpc, envoyExtAuthzGrpc: {service: authz.test, port: 9191, timeout: 60s, includeRequestBodyInCheck: {maxRequestBytes: 1024}}}
+- {name: by-http, envoyExtAuthzHttp: {service: istio-system/authz.test, port: 9192, timeout: 60s, pathPrefix: /check, includeRequestHeadersInCheck: [x-show, x-asks],
     includeAdditionalHeadersInCheck: {x-mesh: ours}, headersToUpstreamOnAllow: [x-who], headersToDownstreamOnDeny: [x-why], headersToDownstreamOnAllow: [x-seen]}}
 - {name: slow, envoyExtAuthzGrpc: {service: authz.test, port: 9191, timeout: 0.3s, statusOnError: "503"}}
 - {name: away, envoyExtAuthzGrpc: {service: authz.test, port: 9193, timeout: 1s}}
@@ -289,11 +289,9 @@ func (p *customPod) liveEdits(t *testing.T) {
 		p.authorize(t, custom("by-grpc", `{to: [{operation: {ports: ["8080"], paths: [/else]}}]}`), own(`rules: [{}]`))
 		p.authorize(t, custom("by-grpc", `{to: [{operation: {ports: ["8080"]}}]}`), custom("by-grpc", `{from: [{source: {namespaces: [default]}}]}`))
 	}
+	enough(t, &asked, 20)
 	stop()
 	running.Wait()
-	if asked.Load() < 20 {
-		t.Errorf("%d requests were made, which says little", asked.Load())
-	}
 }
 
 // closedMoments: while policies change between who is asked and closed, nothing passes that is denied either way, and nothing of it is lost that no
@@ -322,11 +320,9 @@ func (p *customPod) closedMoments(t *testing.T) {
 			p.authorize(t, custom(provider, rules))
 		}
 	}
+	enough(t, &tried, 40)
 	stop()
 	running.Wait()
-	if tried.Load() < 40 {
-		t.Errorf("%d requests were made, which says little", tried.Load())
-	}
 }
 
 // customLog: the record names the policy, and says whether the provider denied it or could not be asked.

@@ -165,7 +165,7 @@ func newDifferential(t *testing.T, s *story.Scene) *differential {
 		t.Fatal(err)
 	}
 	d := &differential{scene: s, app: appOf(s)}
-	d.app.patience = 20 * time.Second // whatever is tried has an end
+	d.app.patience = time.Minute // whatever is tried has an end
 	if err := s.Config.Write("registered.yaml", read(t, filepath.Join("testdata", "differential.yaml"))); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func (d *differential) settle(t *testing.T, policy string, sidecar bool) {
 		"https://a.wild.test:443": world.GatewayAddr, "http://direct.test:80": world.AppAddr, "https://direct.test:443": world.AppAddr,
 		"http://hidden.test:80": hidden, "http://nobody.test:80": unregistered,
 	} {
-		err := world.Within(d.ctx, time.Minute, func() error {
+		err := world.Within(d.ctx, 2*time.Minute, func() error {
 			c := parse(url)
 			peer, err := d.app.try(d.ctx, c.scheme, c.host, c.port, "/settle")
 			if peer != from {
@@ -231,7 +231,7 @@ func parse(url string) *trial {
 func (d *differential) compare(t *testing.T, tried []*trial) {
 	t.Helper()
 	var all [][]record.Record
-	err := world.Within(d.ctx, time.Minute, func() error {
+	err := world.Within(d.ctx, 3*time.Minute, func() error {
 		records, err := d.scene.AuditRecords(d.ctx)
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ type earlyClient struct {
 func (c earlyClient) session(ctx context.Context, t *testing.T, name string) string {
 	t.Helper()
 	file := filepath.Join(c.folder, name+".session")
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	cmd := c.host.Command(ctx, 0, append([]string{"openssl", "s_client", "-tls1_3", "-sess_out", file}, c.args...)...)
@@ -72,7 +72,7 @@ func (c earlyClient) send(ctx context.Context, t *testing.T, session, data strin
 	if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := c.host.Command(ctx, 0, append([]string{"openssl", "s_client", "-tls1_3", "-sess_in", session, "-early_data", file}, c.args...)...)
 	cmd.Stdin = strings.NewReader("Q\n")
@@ -193,7 +193,7 @@ func (p *policed) earlyData(t *testing.T) {
 		return earlyClient{p.app.host, folder, []string{"-connect", netip.AddrPortFrom(addr, policedTLS).String(), "-servername", host}}
 	}
 	handshake := func(host string) error {
-		ctx, cancel := context.WithTimeout(p.ctx, tryWithin)
+		ctx, cancel := context.WithTimeout(p.ctx, leastLimit)
 		defer cancel()
 		c, err := p.app.host.DialContext(ctx, "tcp", client(host).args[1])
 		if err != nil {
@@ -205,7 +205,7 @@ func (p *policed) earlyData(t *testing.T) {
 	write := func(more string, barredOpen bool) {
 		t.Helper()
 		p.write(t, fmt.Sprintf("  rules: [{name: early, hosts: [early.policed.test%s], action: Allow}]\n", more))
-		if err := world.Within(p.ctx, time.Minute, func() error {
+		if err := world.Within(p.ctx, 4*time.Minute, func() error {
 			if err := handshake("early.policed.test"); err != nil {
 				return fmt.Errorf("early.policed.test is closed: %w", err)
 			}

@@ -191,7 +191,7 @@ kind: VirtualService
 metadata: {name: %[1]q, namespace: default}
 spec:
   hosts: [%[1]q]
-  http: [{match: [{port: 9706}], timeout: 1s, route: [{destination: {host: %[1]q, port: {number: 9706}}}]}]
+  http: [{match: [{port: 9706}], timeout: 6s, route: [{destination: {host: %[1]q, port: {number: 9706}}}]}]
 `, host, gateway, ports.String(), secured.String())
 		}
 	}
@@ -282,7 +282,7 @@ func (w *failures) recorded(t *testing.T, host string, f failure, way string) {
 		}
 		return err
 	}
-	if err := world.Within(w.ctx, time.Minute, settled); err != nil {
+	if err := world.Within(w.ctx, 2*time.Minute, settled); err != nil {
 		t.Fatal(err)
 	}
 	w.later(t)
@@ -313,7 +313,7 @@ func (w *failures) later(t *testing.T) {
 		if _, _, err := appOf(w.scene).get(w.ctx, time.Minute, host, 9708, mark, http.Header{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := world.Within(w.ctx, time.Minute, func() error {
+		if err := world.Within(w.ctx, 2*time.Minute, func() error {
 			records, err := w.scene.AuditRecords(w.ctx, "--host", host)
 			if err == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.URLPath == mark && r.Reporter == reporter }) {
 				err = fmt.Errorf("no record of %s%s", host, mark)

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -32,7 +34,7 @@ func TestHoldsWhatItUses(t *testing.T) {
 	}
 	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443})
 	name := func(i int) string { return fmt.Sprintf("h-%05d.many.test", i) }
-	app := appOf(s)
+	app := appOf(s).whileOpen(true)
 	register := func(count int) {
 		t.Helper()
 		var entries strings.Builder
@@ -51,12 +53,7 @@ func TestHoldsWhatItUses(t *testing.T) {
 	// fresh is a new pod's memory, in bytes, after it has used some hosts: Envoy's and the agent's.
 	fresh := func(fetch string, uses int) (envoy, agent int64) {
 		t.Helper()
-		if err := s.SetFetch(fetch); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.App.Restart(ctx, true); err != nil {
-			t.Fatal(err)
-		}
+		fetchFrom(ctx, t, s, fetch)
 		var asked, again, host []time.Duration
 		for i := range uses {
 			asked = append(asked, took(t, func() error { _, err := app.resolve(ctx, name(i)); return err }))
@@ -89,12 +86,7 @@ func TestHoldsWhatItUses(t *testing.T) {
 	}
 
 	// who asks no DNS is held once, for what it takes to fetch a row
-	if err := s.SetFetch("onUse"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.App.Restart(ctx, true); err != nil {
-		t.Fatal(err)
-	}
+	fetchFrom(ctx, t, s, "onUse")
 	at := app.at(world.NameServerAddr)
 	var first, second []time.Duration
 	for i := range used {
@@ -108,6 +100,14 @@ func TestHoldsWhatItUses(t *testing.T) {
 		first, second = append(first, took(t, one)), append(second, took(t, one))
 	}
 	t.Logf("TLS without DNS: first %s, then %s", quantiles(first), quantiles(second))
+}
+
+// fetchFrom has a new pod whose sidecar holds what the setting says: by a controller that has begun with it, since one that reads it anew does so whenever it comes to it.
+func fetchFrom(ctx context.Context, t *testing.T, s *story.Scene, fetch string) {
+	t.Helper()
+	if err := errors.Join(s.SetFetch(fetch), s.KillController(ctx), s.StartController(ctx), s.App.Restart(ctx, true)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func number(t *testing.T, variable string, otherwise int) int {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -40,9 +39,7 @@ func TestFetchOnUse(t *testing.T) {
 	if err := s.SetPolicy(ctx, "REGISTRY_ONLY"); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.SetFetch("onUse"), s.App.Restart(ctx, true)); err != nil {
-		t.Fatal(err)
-	}
+	fetchFrom(ctx, t, s, "onUse")
 	f.holds(ctx, t)
 
 	f.leads(ctx, t, "a name", "http", "named", world.GatewayAddr)
@@ -69,7 +66,7 @@ func TestFetchOnUse(t *testing.T) {
 	if err := s.SetFetch("onUse\n  keepUnused: 10s"); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(ctx, time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
+	if err := world.Within(ctx, 3*time.Minute, func() error { return f.missing(ctx, "80/by-host") }); err != nil {
 		t.Errorf("what is not used any more: %v", err)
 	}
 	fixed.leads(ctx, t, "what left, and is used again", "http", "by-host", world.GatewayAddr)
@@ -232,8 +229,13 @@ func (f *fetch) rows(ctx context.Context) (out []string, err error) {
 
 func (f *fetch) holds(ctx context.Context, t *testing.T, want ...string) {
 	t.Helper()
-	if rows, err := f.rows(ctx); err != nil || !slices.Equal(rows, want) {
-		t.Errorf("Envoy has %v (%v), want %v", rows, err, want)
+	if err := world.Within(ctx, time.Minute, func() error { // a name's other rows come with the one that was waited for, or after it
+		if rows, err := f.rows(ctx); err != nil || !slices.Equal(rows, want) {
+			return fmt.Errorf("Envoy has %v (%w), want %v", rows, err, want)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -310,8 +312,8 @@ func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetc
 	if err := f.scene.Controller.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := world.Within(ctx, time.Minute, func() error {
-		_, err := fixed.app.try(ctx, "http", "unused-1"+fetchDomain, 80, "/")
+	if err := world.Within(ctx, 2*time.Minute, func() error {
+		_, err := fixed.app.whileOpen(true).try(ctx, "http", "unused-1"+fetchDomain, 80, "/")
 		return err
 	}); err != nil {
 		t.Errorf("with a controller again, what was not used: %v", err)

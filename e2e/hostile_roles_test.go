@@ -150,10 +150,12 @@ func hostileRoles(ctx context.Context, t *testing.T, w *waypointTest) []hostileR
 
 func (r hostileRole) holds(t *testing.T) {
 	own := r.authority(r.host)
-	if err := world.Within(t.Context(), time.Minute, func() error {
-		for path, want := range map[string]int{"/public": 200, "/admin/x": 403} {
-			if got, err := r.ask("GET", path, own, ""); err != nil || got != want {
-				return fmt.Errorf("%s: %d %w, want %d", path, got, err, want)
+	if err := world.Within(t.Context(), 2*time.Minute, func() error {
+		for range 2 * nodeThreads {
+			for path, want := range map[string]int{"/public": 200, "/admin/x": 403} {
+				if got, err := r.ask("GET", path, own, ""); err != nil || got != want {
+					return fmt.Errorf("%s: %d %w, want %d", path, got, err, want)
+				}
 			}
 		}
 		return nil

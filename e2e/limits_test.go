@@ -16,27 +16,28 @@ const leastLimit = 30 * time.Second
 // No test is red because the machine has much else to do: what must happen has half a minute or more, which a test that is content does not wait for.
 // How soon something is, where that is promised, is held by what is seen: when what still got through began, not when somebody came to look.
 func TestLimitsAreGenerous(t *testing.T) {
-	named := map[string]durations{}
+	named, waiting := map[string]durations{}, map[string]waiters{}
 	packageOf := func(files *token.FileSet, file *ast.File) string {
 		return filepath.Dir(files.File(file.Pos()).Name()) + " " + file.Name.Name
 	}
 	eachFile(t, func(string) bool { return true }, func(files *token.FileSet, file *ast.File) {
 		of := packageOf(files, file)
 		if named[of] == nil {
-			named[of] = durations{}
+			named[of], waiting[of] = durations{}, waiters{}
 		}
 		named[of].read(file)
+		waiting[of].read(file)
 	})
 	eachFile(t, isTest, func(files *token.FileSet, file *ast.File) {
-		for at, limit := range shortLimits(file, named[packageOf(files, file)]) {
+		for at, limit := range shortLimits(file, named[packageOf(files, file)], waiting[packageOf(files, file)]) {
 			t.Errorf("%s: gives up after %s; a busy machine may need %s", files.Position(at), limit, leastLimit)
 		}
 	})
 }
 
-// shortLimits are the limits below leastLimit after which a file's tests fail: those of functions that wait (world.Within, and those called becomes), those of loops
-// that end at a time, and those of a select whose case fails the test. A bubble's time (testing/synctest) is no machine's.
-func shortLimits(file *ast.File, named durations) map[token.Pos]time.Duration {
+// shortLimits are the limits below leastLimit after which a file's tests fail: those of functions that wait (world.Within, those called becomes, and those that hand on to it how
+// long), those of loops that end at a time, and those of a select whose case fails the test. A bubble's time (testing/synctest) is no machine's.
+func shortLimits(file *ast.File, named durations, waiting waiters) map[token.Pos]time.Duration {
 	found := map[token.Pos]time.Duration{}
 	note := func(e ast.Expr) {
 		if limit, ok := named.of(e); ok && limit < leastLimit {
@@ -51,6 +52,10 @@ func shortLimits(file *ast.File, named durations) map[token.Pos]time.Duration {
 				return false
 			case (name == "Within" || name == "becomes") && len(n.Args) == 3:
 				note(n.Args[1])
+			default:
+				if i, waits := waiting[name]; waits && i < len(n.Args) {
+					note(n.Args[i])
+				}
 			}
 		case *ast.ForStmt:
 			if assigned, ok := n.Init.(*ast.AssignStmt); ok && len(assigned.Rhs) == 1 && fails(n.Body) {
@@ -122,6 +127,36 @@ func isSelector(e ast.Expr, of, name string) bool {
 	return ok && x.Name == of
 }
 
+// waiters are functions of a package that hand one of their arguments on to world.Within as its limit: which one, by the function's name.
+type waiters map[string]int
+
+// read takes those of a file.
+func (w waiters) read(file *ast.File) {
+	for _, declared := range file.Decls {
+		f, ok := declared.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			continue
+		}
+		place, i := map[string]int{}, 0
+		for _, field := range f.Type.Params.List {
+			for _, name := range field.Names {
+				place[name.Name] = i
+				i++
+			}
+		}
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && calledName(call) == "Within" && len(call.Args) == 3 {
+				if limit, ok := call.Args[1].(*ast.Ident); ok {
+					if i, ok := place[limit.Name]; ok {
+						w[f.Name.Name] = i
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
 // durations are constants of a package, by name.
 type durations map[string]time.Duration
 
@@ -182,6 +217,9 @@ func TestShortLimits(t *testing.T) {
 		`world.Within(ctx, patience+soon, f)`:                                                                       0,
 		`world.Within(ctx, rotatedWithin, f)`:                                                                       0,
 		`s.becomes("it is closed", time.Second, f)`:                                                                 1,
+		`comes(t, "in time", 5*time.Second)`:                                                                        1,
+		`comes(t, "in time", patience)`:                                                                             0,
+		`goes(t, 5*time.Second)`:                                                                                    0,
 		`for end := time.Now().Add(10 * time.Second); ; { t.Fatal() }`:                                              1,
 		`for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { talk() }`:                           0,
 		`for end := time.After(5 * time.Second); ; { select { case <-end: t.Error() } }`:                            1,
@@ -190,13 +228,14 @@ func TestShortLimits(t *testing.T) {
 		`select { case <-time.After(time.Minute): t.Fatal("never") }`:                                               0,
 		`synctest.Test(t, func(t *testing.T) { select { case <-time.After(10 * time.Second): t.Fatal("never") } })`: 0,
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "t.go", "package t\nconst patience, soon = time.Minute, 2 * time.Second\nfunc x() {\n"+source+"\n}", parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), "t.go", "package t\nconst patience, soon = time.Minute, 2 * time.Second\nfunc comes(t T, what string, within time.Duration) { world.Within(ctx, within, f) }\nfunc x() {\n"+source+"\n}", parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		named := durations{}
+		named, waiting := durations{}, waiters{}
 		named.read(file)
-		if got := shortLimits(file, named); len(got) != want {
+		waiting.read(file)
+		if got := shortLimits(file, named, waiting); len(got) != want {
 			t.Errorf("%s: %v found, want %d", source, got, want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,19 +106,6 @@ func (u *embedded) renewToken(ctx context.Context, file string) error {
 			}
 		}
 	}
-}
-
-// freePorts fills in numbers of ports that nobody listens on now, all different.
-func freePorts(to ...*string) error {
-	for _, p := range to {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = l.Close() }()
-		_, *p, _ = net.SplitHostPort(l.Addr().String())
-	}
-	return nil
 }
 
 // waitReady asks until the answer is 200; false when ctx ended first.

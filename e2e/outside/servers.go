@@ -56,7 +56,7 @@ func (s *Servers) Close() error {
 
 func (s *Servers) server(scheme string) *http.Server {
 	server := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // refused handshakes are part of the story
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.answer(scheme, w, r)

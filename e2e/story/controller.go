@@ -135,7 +135,7 @@ func (c *Controller) TrustBundle(context.Context) ([]byte, error) {
 // ready waits until a program says so over HTTP, or has ended.
 func ready(ctx context.Context, host *world.Host, p *world.Process, url string) error {
 	client := host.HTTPClient()
-	client.Timeout = 2 * time.Second
+	client.Timeout = 10 * time.Second // and then it is asked again
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

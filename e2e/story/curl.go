@@ -53,13 +53,16 @@ func (r Reply) must() error {
 // figures divides curl's own words from the figures that it writes after them.
 const figures = "\n@@figures "
 
+// requestWithin is how long a request may take, in seconds, on a machine with much else to do.
+const requestWithin = "40"
+
 // noSuchName is curl's exit code for a name that cannot be resolved.
 const noSuchName = 6
 
 // get makes one request on a new connection, as the application. Only a curl that cannot be run is an error. Further
 // arguments are curl's.
 func (s *Scene) get(ctx context.Context, url string, more ...string) (Reply, error) {
-	args := append(s.curlArgs(), "--max-time", "10", "-w", "%{stderr}"+figures+"%{json}")
+	args := append(s.curlArgs(), "--max-time", requestWithin, "-w", "%{stderr}"+figures+"%{json}")
 	args = append(append(args, more...), url)
 	cmd := s.client(ctx, args...)
 	var stdout, stderr bytes.Buffer

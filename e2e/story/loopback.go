@@ -74,7 +74,7 @@ func (s *Scene) startUp(ctx context.Context) error {
 		if err := p.Running(); err != nil {
 			return err
 		}
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", proxyAddr)
+		c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", proxyAddr)
 		if err != nil {
 			return fmt.Errorf("`sallyport up` is not ready (log: %s): %w", p.Log, err)
 		}

@@ -75,7 +75,7 @@ func (s *Scene) serveInside() (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s says hello\n", r.Host)
 	})}
 	ended := make(chan error, 1)
@@ -115,8 +115,8 @@ func (s *Scene) askInside(ctx context.Context) (Reply, error) {
 	return s.get(ctx, fmt.Sprintf("http://%s:%d/%s", insideHost, insidePort, token()))
 }
 
-// insideWithin is what a change may take: Envoy asks again once the TTL of what was taken away has passed.
-const insideWithin = time.Minute
+// insideWithin is what a change may take: Envoy asks again once the TTL of what was taken away has passed, as followWithin says.
+const insideWithin = followWithin
 
 func (s *Scene) insideBecomes(ctx context.Context, open bool) error {
 	return world.Within(ctx, insideWithin, func() error {

@@ -97,7 +97,7 @@ func deleteNamespace(name string) error {
 
 // killAll kills every process inside the namespace and waits until none is left.
 func killAll(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return killIn(ctx, name, func(int) bool { return true })
 }

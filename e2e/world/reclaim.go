@@ -50,7 +50,7 @@ func reclaim(base string) error {
 	}
 	// Namespaces whose directory is gone too, for instance because /tmp was emptied.
 	errs = append(errs, removeNamespaces(func(id string) bool {
-		return !alive[id] && !holderExists(id)
+		return !alive[id] && (!holderExists(id) || ours(id)) // a dead one's id may be this process's now
 	}))
 	return errors.Join(errs...)
 }

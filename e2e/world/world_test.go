@@ -74,7 +74,7 @@ func TestHostsReachEachOther(t *testing.T) {
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close() }()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	capture, err := w.App.Capture("eth0")
 	if err != nil {
