@@ -11,7 +11,7 @@ import (
 // No program, no test, and nothing that tests stand on, takes a port with ":0", gives it back, and tells somebody else to listen there: whoever asks the kernel in between has it.
 // e2e/freeport has ports for that.
 func TestPortsAreNotGivenBack(t *testing.T) {
-	eachFile(t, func(path string) bool { return !within(path, "e2e/freeport") }, func(files *token.FileSet, file *ast.File) {
+	eachFile(t, func(path string) bool { return !within(path, "sidecar/supervise/port") }, func(files *token.FileSet, file *ast.File) {
 		for _, at := range portsGivenBack(file) {
 			t.Errorf("%s: the port is free for anybody when this returns; take one of e2e/freeport", files.Position(at))
 		}
@@ -130,7 +130,7 @@ func TestPortsGivenBack(t *testing.T) {
 
 // No test lets the kernel choose a port, closes it, and listens there again later, as one does that plays a server which goes and comes back: whoever asks the kernel in between has it.
 func TestPortsAreNotTakenAgain(t *testing.T) {
-	eachFile(t, func(path string) bool { return isTest(path) || within(path, "e2e") && !within(path, "e2e/freeport") }, func(files *token.FileSet, file *ast.File) {
+	eachFile(t, func(path string) bool { return isTest(path) || within(path, "e2e") }, func(files *token.FileSet, file *ast.File) {
 		for _, at := range portsTakenAgain(file) {
 			t.Errorf("%s: the port may be somebody else's when this listens again; take one of e2e/freeport", files.Position(at))
 		}
