@@ -74,7 +74,7 @@ func freshPort(i int) uint16 { return uint16(7100 + i) }
 
 // answered asks, without a rest, until the pod's DNS has a made-up address for the host.
 func (c caller) answered(ctx context.Context, host string) (addr netip.Addr, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for !madeUp.Contains(addr) {
 		if addr, err = c.resolve(ctx, host); err != nil && ctx.Err() != nil {

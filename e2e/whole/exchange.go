@@ -22,7 +22,7 @@ const (
 	Drop          Shape = "drop"            // the client sends and closes without a word
 	Ask           Shape = "ask"             // the client shuts its side first; then the server sends and closes
 	Post          Shape = "post"            // the client sends and shuts its side; then the server gives a receipt and closes
-	Both          Shape = "both"            // both send at once; the server shuts its side when it has sent, however much is still to come, and the client does when it has
+	Both          Shape = "both"            // both send at once; the server shuts its side when it has sent, however much is still to come, and the client does when all has come, too: what Envoy loses otherwise is said in docs/adr/0011-bytes-arrive-whole.md
 	Refuse        Shape = "refuse"          // the server takes a little of what the client sends on and on, answers, and closes: its kernel resets what is left
 	ResetByServer Shape = "reset-by-server" // the server sends some and resets
 	ResetByClient Shape = "reset-by-client" // the client sends some and resets
@@ -174,7 +174,8 @@ func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 	case Drop:
 		a.Bytes, a.Err = send(c, e.Size)
 	case Both:
-		a = e.both(c, from)
+		came := make(chan struct{})
+		a = e.both(c, from, came, came)
 	case Refuse:
 		a = e.refused(c, from)
 	case ResetByServer:
@@ -220,17 +221,19 @@ func (e Exchange) refused(c Conn, from io.Reader) (a Account) {
 // refusedFactor is how many times as much as its answer somebody sends who is refused.
 const refusedFactor = 8
 
-// both sends and shuts its side while it receives. What came is the account.
-func (e Exchange) both(c Conn, from io.Reader) (a Account) {
+// both sends while it receives, and shuts its side when it may. It tells when all has come. What came is the account.
+func (e Exchange) both(c Conn, from io.Reader, mayShut <-chan struct{}, came chan<- struct{}) (a Account) {
 	sent := make(chan error, 1)
 	go func() {
 		_, err := send(c, e.Size)
 		if err == nil {
+			<-mayShut
 			err = c.CloseWrite()
 		}
 		sent <- err
 	}()
 	a.Bytes, a.Err = receive(from, -1, e.Rest)
+	close(came)
 	a.Err = errors.Join(a.Err, <-sent)
 	return a
 }
@@ -295,7 +298,9 @@ func (e Exchange) server(c Conn, from io.Reader) (a Account) {
 	case Drop:
 		a.Bytes, a.Err = receive(from, -1, e.Rest)
 	case Both:
-		a = e.both(c, from)
+		now := make(chan struct{})
+		close(now)
+		a = e.both(c, from, now, make(chan struct{}))
 	case Refuse:
 		if _, a.Err = receive(from, min(e.Size, piece), 0); a.Err == nil {
 			a.Bytes, a.Err = send(c, e.Size)
