@@ -149,8 +149,8 @@ test-long: tools ## Tests that take minutes, and hundreds of megabytes in the ca
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
-	go test -vet=off -p 1 -timeout 30m -count=1 -v ./e2e/cluster ./e2e/incluster
-	SALLYPORT_CONFORMANCE=all go test -vet=off -timeout 20m -count=1 ./e2e/conformance
+	go test -vet=off -p 1 -timeout 60m -count=1 -v ./e2e/cluster ./e2e/incluster
+	SALLYPORT_CONFORMANCE=all go test -vet=off -timeout 40m -count=1 ./e2e/conformance
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi
 
 .PHONY: conformance

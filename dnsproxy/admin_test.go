@@ -14,7 +14,7 @@ import (
 func TestAdmin(t *testing.T) {
 	a := startAuthority(t, "www.a.test. 100 IN A 192.0.2.1", "a.test. 100 IN A 192.0.2.2", "nota.test. 100 IN A 192.0.2.3")
 	c := newClock()
-	s := serve(t, Config{Upstreams: []string{a.addr}, Forward: map[string][]string{"corp.test": {"tls://127.0.0.1#dns.corp.test"}}, Now: c.Now})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}, Forward: map[string][]string{"corp.test": {"tls://127.0.0.1#dns.corp.test"}}, Now: c.Now}))
 	for _, host := range []string{"www.a.test", "a.test", "nota.test", "gone.test"} {
 		ask(t, s, "resolver", host, dns.TypeA)
 	}

@@ -12,7 +12,7 @@ func aging(t *testing.T, a *authority, config Config) (*Server, *clock, func(hos
 	t.Helper()
 	c := newClock()
 	config.Now, config.Upstreams = c.Now, []string{a.addr}
-	s := serve(t, config)
+	s := serve(t, unhurried(config))
 	return s, c, func(host, want string, asked int) {
 		t.Helper()
 		if got := show(ask(t, s, "resolver", host, dns.TypeA)); got != want {

@@ -67,6 +67,8 @@ type Config struct {
 	// OnRefuse is told of each answer out of which View.Refuse took addresses. It must not block.
 	OnRefuse func(Refusal)
 
+	firstAttempt time.Duration // upstream.Config's, for tests that count how often upstream is asked
+
 	Log *slog.Logger     // nil: silent
 	Now func() time.Time // nil: time.Now. It ages the cache, it does not run timers
 }

@@ -24,7 +24,7 @@ func TestOnlyWhatIsAskedForIsResolved(t *testing.T) {
 		}
 	}
 	a, c := startAuthority(t, records...), newClock()
-	s := serve(t, Config{Upstreams: []string{a.addr}, Prefetch: true, Now: c.Now, Views: []View{{Name: "app", Names: true}}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}, Prefetch: true, Now: c.Now, Views: []View{{Name: "app", Names: true}}}))
 	if err := s.Names().Apply(names, nil); err != nil {
 		t.Fatal(err)
 	}

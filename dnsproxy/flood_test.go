@@ -24,7 +24,7 @@ import (
 func TestFloodOfNames(t *testing.T) {
 	const bound = 256 << 10
 	a := startAuthority(t, "www.test. 600 IN A 192.0.2.1")
-	s := serve(t, Config{Upstreams: []string{a.addr}, CacheBytes: bound})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}, CacheBytes: bound}))
 	good := func() {
 		if got := show(ask(t, s, "resolver", "www.test", dns.TypeA)); !strings.HasPrefix(got, "NOERROR | A") {
 			t.Fatalf("the good name: %s", got)

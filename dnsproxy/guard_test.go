@@ -21,7 +21,7 @@ func TestInsideAddressesAreTakenOut(t *testing.T) {
 	)
 	var mu sync.Mutex
 	var refusals []Refusal
-	s := serve(t, Config{
+	s := serve(t, unhurried(Config{
 		Upstreams: []string{a.addr},
 		Views: []View{
 			{Name: "guarded", Refuse: func(host string, addr netip.Addr) bool {
@@ -30,7 +30,7 @@ func TestInsideAddressesAreTakenOut(t *testing.T) {
 			{Name: "open"},
 		},
 		OnRefuse: func(r Refusal) { mu.Lock(); refusals = append(refusals, r); mu.Unlock() },
-	})
+	}))
 	for _, c := range []struct {
 		host string
 		kind uint16

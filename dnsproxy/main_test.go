@@ -213,6 +213,12 @@ func serve(t testing.TB, config Config) *Server {
 	return s
 }
 
+// unhurried is a server that asks upstream once and waits, however slow a loaded machine makes it: so it can be counted how often it asks.
+func unhurried(config Config) Config {
+	config.firstAttempt, config.Patience = patience, 2*patience
+	return config
+}
+
 // ask sends one question by UDP.
 func ask(t testing.TB, s *Server, view, host string, kind uint16, edit ...func(*dns.Msg)) *dns.Msg {
 	t.Helper()

@@ -12,7 +12,7 @@ func TestAnswersFromUpstreamAndCache(t *testing.T) {
 		"alias.test. 60 IN CNAME www.test.", "txt.test. 30 IN TXT hello", "_s._tcp.test. 30 IN SRV 1 2 443 www.test.",
 		"1.2.0.192.in-addr.arpa. 30 IN PTR www.test.", "svc.test. 30 IN HTTPS 1 . alpn=h2",
 	)
-	s := serve(t, Config{Upstreams: []string{a.addr}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}}))
 	for _, c := range []struct {
 		host string
 		kind uint16

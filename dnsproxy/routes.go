@@ -41,7 +41,7 @@ func newRoutes(config Config, observe upstreamObserver) (*routes, error) {
 }
 
 func (r *routes) client() *upstream.Client {
-	return upstream.New(upstream.Config{Patience: r.config.Patience, Roots: r.config.UpstreamRoots, Observe: r.observe})
+	return upstream.New(upstream.Config{Patience: r.config.Patience, FirstAttempt: r.config.firstAttempt, Roots: r.config.UpstreamRoots, Observe: r.observe})
 }
 
 // use asks these from now on; without upstreams, those that were found. On an error all stays as it was.

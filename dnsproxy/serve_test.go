@@ -25,7 +25,7 @@ func TestOneQuestionForManyAskers(t *testing.T) {
 	a := startAuthority(t, "w.test. 60 IN A 192.0.2.1")
 	gate := make(chan struct{})
 	a.answerWith(func(dns.ResponseWriter, *dns.Msg) bool { <-gate; return false })
-	s := serve(t, Config{Upstreams: []string{a.addr}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}}))
 	const askers = 50
 	var wg sync.WaitGroup
 	var right atomic.Int64
@@ -50,7 +50,7 @@ func TestOneQuestionForManyAskers(t *testing.T) {
 
 func TestDifferentBitsAreDifferentAnswers(t *testing.T) {
 	a := startAuthority(t, "w.test. 60 IN A 192.0.2.1")
-	s := serve(t, Config{Upstreams: []string{a.addr}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}}))
 	cd := func(m *dns.Msg) { m.CheckingDisabled = true }
 	for range 2 {
 		if m := ask(t, s, "resolver", "w.test", dns.TypeA, edns(1232, true)); m.IsEdns0() == nil || !m.IsEdns0().Do() {
@@ -73,7 +73,7 @@ func TestLargeAnswers(t *testing.T) {
 	for i := range 60 {
 		a.add(t, fmt.Sprintf("big.test. 60 IN TXT \"%060d\"", i))
 	}
-	s := serve(t, Config{Upstreams: []string{a.addr}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}}))
 	if m := ask(t, s, "resolver", "big.test", dns.TypeTXT); !m.Truncated || len(m.Answer) != 0 {
 		t.Errorf("by UDP: %v", m)
 	}
@@ -88,7 +88,7 @@ func TestLargeAnswers(t *testing.T) {
 func TestForwardByDomain(t *testing.T) {
 	base, corp := startAuthority(t, "a.test. 60 IN A 192.0.2.1"), startAuthority(t, "a.corp.test. 60 IN A 10.0.0.1", "corp.test. 60 IN A 10.0.0.2")
 	deep := startAuthority(t, "x.deep.corp.test. 60 IN A 10.0.0.3")
-	s := serve(t, Config{Upstreams: []string{base.addr}, Forward: map[string][]string{"Corp.test.": {corp.addr}, "deep.corp.test": {deep.addr}}})
+	s := serve(t, unhurried(Config{Upstreams: []string{base.addr}, Forward: map[string][]string{"Corp.test.": {corp.addr}, "deep.corp.test": {deep.addr}}}))
 	for host, want := range map[string]string{
 		"a.test": "NOERROR | A 60 192.0.2.1", "a.corp.test": "NOERROR | A 60 10.0.0.1", "CORP.test": "NOERROR | A 60 10.0.0.2",
 		"x.deep.corp.test": "NOERROR | A 60 10.0.0.3", "notcorp.test": "NXDOMAIN",
@@ -141,7 +141,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	a := startAuthority(t)
 	gate := make(chan struct{})
 	a.answerWith(func(dns.ResponseWriter, *dns.Msg) bool { <-gate; return false })
-	s := serve(t, Config{Upstreams: []string{a.addr}, MaxInFlight: 2})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}, MaxInFlight: 2}))
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() { _, _ = try(s, "udp", "resolver", fmt.Sprintf("slow%d.test", i), dns.TypeA) })
@@ -199,7 +199,7 @@ func TestPipeline(t *testing.T) {
 		}
 		return false
 	})
-	s := serve(t, Config{Upstreams: []string{a.addr}})
+	s := serve(t, unhurried(Config{Upstreams: []string{a.addr}}))
 	conn := &dns.Conn{Conn: dialTCP(t, s)}
 	for _, host := range []string{"slow.test.", "quick.test."} {
 		m := new(dns.Msg)
@@ -231,7 +231,7 @@ func TestShutdownIsGraceful(t *testing.T) {
 	a := startAuthority(t, "w.test. 60 IN A 192.0.2.1")
 	gate := make(chan struct{})
 	a.answerWith(func(dns.ResponseWriter, *dns.Msg) bool { <-gate; return false })
-	s, err := New(Config{Upstreams: []string{a.addr}, Views: []View{{Name: "resolver", Listen: []string{"127.0.0.1:0"}}}})
+	s, err := New(unhurried(Config{Upstreams: []string{a.addr}, Views: []View{{Name: "resolver", Listen: []string{"127.0.0.1:0"}}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

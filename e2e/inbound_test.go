@@ -206,6 +206,9 @@ func (in *inbound) betweenPods(t *testing.T) {
 			from = in.stranger
 		}
 		path := "/between/" + strings.NewReplacer(" ", "-", ",", "").Replace(what)
+		if what != "registered outside" { // a listener is there before what leads on from it
+			turns(t, func() error { _, err := askPeer(t.Context(), from, "http://"+c.host+"/there", c.dial); return err })
+		}
 		body, err := askPeer(t.Context(), from, "http://"+c.host+path, c.dial)
 		if what == "registered outside" {
 			if err == nil {
@@ -224,12 +227,15 @@ func (in *inbound) betweenPods(t *testing.T) {
 		from *world.Host
 		dial netip.Addr
 	}{{in.scene.World.App, peerService}, {in.scene.World.App, peerAddr}, {in.stranger, peerAddr}} {
-		if line, err := peerGreeting(t.Context(), c.from, netip.AddrPortFrom(c.dial, 9000)); err != nil || line != "peer greets\n" {
-			t.Errorf("TCP from %s to %s: %q (%v)", c.from.Name, c.dial, line, err)
-		}
-		if err := greetsByTLS(t.Context(), c.from, netip.AddrPortFrom(c.dial, 443), peerHost); err != nil {
-			t.Errorf("TLS from %s to %s: %v", c.from.Name, c.dial, err)
-		}
+		turns(t, func() error {
+			if line, err := peerGreeting(t.Context(), c.from, netip.AddrPortFrom(c.dial, 9000)); err != nil || line != "peer greets\n" {
+				return fmt.Errorf("TCP from %s to %s: %q (%w)", c.from.Name, c.dial, line, err)
+			}
+			if err := greetsByTLS(t.Context(), c.from, netip.AddrPortFrom(c.dial, 443), peerHost); err != nil {
+				return fmt.Errorf("TLS from %s to %s: %w", c.from.Name, c.dial, err)
+			}
+			return nil
+		})
 	}
 }
 

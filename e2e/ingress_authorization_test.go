@@ -50,10 +50,10 @@ spec:
 // namespace's are not, and whoever came before a policy and said what it had to say goes on.
 func (in *ingressScene) authorization(t *testing.T) {
 	raw, lines := in.greeted(t)
-	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	says := func(line string) error {
+		if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			return err
+		}
 		_, err := io.WriteString(raw, line)
 		got, readErr := lines.ReadString('\n')
 		if err = errors.Join(err, readErr); err == nil && got != line {
@@ -79,14 +79,16 @@ func (in *ingressScene) authorization(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := in.closed(t.Context()); err != nil {
+	if err := world.Within(t.Context(), time.Minute, func() error { return in.closed(t.Context()) }); err != nil { // another port's listener
 		t.Error(err)
 	}
 	if err := says("still there\n"); err != nil {
 		t.Errorf("the connection that came before: %v", err)
 	}
 	for _, want := range []struct{ host, path string }{{"plain.test", "/shut/down"}, {"web.shop.svc.cluster.local", ""}} {
-		if err := world.Within(t.Context(), time.Minute, func() error { return in.recordedDenied(t.Context(), want.host, want.path) }); err != nil {
+		if err := world.Within(t.Context(), time.Minute, func() error {
+			return errors.Join(in.closed(t.Context()), in.recordedDenied(t.Context(), want.host, want.path))
+		}); err != nil {
 			t.Error(err)
 		}
 	}

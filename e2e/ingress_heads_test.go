@@ -92,7 +92,7 @@ func (in *ingressScene) crowd(t *testing.T, at netip.AddrPort) {
 func othersAreServed(t *testing.T, by *story.Pod, served func() error) {
 	t.Helper()
 	most, inARow, began := "", 0, time.Now()
-	if err := world.Within(t.Context(), time.Minute, func() error {
+	if err := world.Within(t.Context(), 3*time.Minute, func() error {
 		if stats, err := by.Admin(t.Context(), "/stats?filter=fixed_heap.pressure"); err == nil {
 			most = max(most, fmt.Sprintf("%3s", strings.TrimSpace(string(stats[bytes.LastIndexByte(stats, ':')+1:]))))
 		}

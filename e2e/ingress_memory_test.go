@@ -41,9 +41,7 @@ func TestIngressMemoryOfNames(t *testing.T) {
 		in.isShown(t, nameOf(64+i), nil)
 	}
 	for _, i := range []int{64, 64 + count/2, 63 + count} {
-		if _, body, err := in.get(t.Context(), "https://"+nameOf(i)+"/", in.trusting()); err != nil || !strings.HasPrefix(body, "v1 "+nameOf(i)) {
-			t.Errorf("a page of %s: %q (%v)", nameOf(i), body, err)
-		}
+		in.servesPage(t, nameOf(i))
 	}
 	after := in.allocated(t)
 	each1 := (after - before) / int64(count)

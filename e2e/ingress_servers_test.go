@@ -269,7 +269,7 @@ func (in *ingressScene) settings(t *testing.T, more string) (back func()) {
 		t.Fatal(err)
 	}
 	put := func(text []byte) {
-		if err := os.WriteFile(in.scene.MeshConfig(), text, 0o644); err != nil {
+		if err := in.scene.WriteMeshConfig(string(text)); err != nil {
 			t.Error(err)
 		}
 	}

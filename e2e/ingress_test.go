@@ -375,7 +375,7 @@ func (in *ingressScene) greeted(t *testing.T) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(attackTimeout)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(c)
@@ -518,9 +518,6 @@ spec: {hosts: ["*"], gateways: [doors], http: [{directResponse: {status: 418}}],
 // live: a name comes and goes while another one's response and connection go on.
 func (in *ingressScene) live(t *testing.T) {
 	raw, bytes := in.greeted(t)
-	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	transport := in.transport(in.trusting())
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://shop.test/slow", nil)
@@ -561,6 +558,9 @@ func (in *ingressScene) live(t *testing.T) {
 	close(in.more)
 	if rest, err := io.ReadAll(slow); err != nil || string(rest) != "the rest\n" {
 		t.Errorf("the response that went on: %q (%v)", rest, err)
+	}
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := io.WriteString(raw, "still there\n"); err != nil {
 		t.Error(err)

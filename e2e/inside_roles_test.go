@@ -371,7 +371,7 @@ func (in *insideTest) byHost(t *testing.T) {
 		r := insideRole{name: c.host.Name, dial: func(_ string, port uint16) (net.Conn, error) {
 			return c.host.DialContext(in.ctx, "tcp", netip.AddrPortFrom(world.OutsideAddrs[1], port).String())
 		}}
-		if err := world.Within(t.Context(), 30*time.Second, func() error {
+		if err := world.Within(t.Context(), 2*time.Minute, func() error {
 			in.sights.take()
 			got, text, err := r.ask("", insidePort, getOf(fmt.Sprintf("dyn.unknown.test:%d", insidePort)))
 			if seen := fmt.Sprint(in.sights.take()); got != 200 || !strings.Contains(seen, "outside at "+world.OutsideAddrs[0].String()) {
@@ -435,7 +435,7 @@ func (in *insideTest) byEndpoints(t *testing.T) {
 		return strings.TrimSpace(line), err
 	}
 	for range 60 {
-		if err := world.Within(t.Context(), 30*time.Second, func() error {
+		if err := world.Within(t.Context(), time.Minute, func() error {
 			line, err := ask()
 			if err != nil || line != "HTTP/1.1 200 OK" {
 				return fmt.Errorf("%q (%w)", line, err)

@@ -74,7 +74,7 @@ func TestLocality(t *testing.T) {
 	answers := func(what string, fits func(seen map[string]int) bool) {
 		t.Helper()
 		const inARow = 30
-		err := world.Within(ctx, time.Minute, func() error {
+		err := world.Within(ctx, 3*time.Minute, func() error {
 			seen := map[string]int{}
 			for range inARow {
 				_, body, err := pageOf(ctx, agent, service, nearHost)

@@ -20,7 +20,7 @@ const (
 	machineEntry = "db.corp.test"
 	machinePort  = 8080
 	// machineLeaves is how long it may take until a machine that went is nobody's endpoint any more: its grace, and some patience.
-	machineLeaves = 30 * time.Second
+	machineLeaves = 2 * time.Minute
 )
 
 var (

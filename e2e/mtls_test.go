@@ -123,7 +123,39 @@ func newMeshed(t *testing.T) *meshed {
 		m.until(t, scene.App, "dynamic_active_clusters", fmt.Sprintf("outbound_.%d_._.%s", port, meshedHost))
 	}
 	m.until(t, pod, "dynamic_listeners", "0.0.0.0_9002-mtls")
+	for what, answers := range map[string]func() error{ // a cluster and a listener are there before what leads to them
+		"requests":                  func() error { return m.named(scene.World.App, meshedService, meshedHTTP, meshedHost) },
+		"requests of HTTP/2's port": func() error { return m.named(scene.World.App, meshedService, meshedGRPC, meshedHost) },
+		"requests to a pod": func() error {
+			return m.named(scene.World.App, meshedAddr, meshedHTTP, "meshed-pods.default.svc.cluster.local")
+		},
+		"bytes": func() error {
+			line, err := peerGreeting(t.Context(), scene.World.App, netip.AddrPortFrom(meshedService, meshedGreets))
+			if err == nil && line != "meshed greets\n" {
+				err = fmt.Errorf("%q", line)
+			}
+			return err
+		},
+		"TLS": func() error {
+			return greetsByTLS(t.Context(), scene.World.App, netip.AddrPortFrom(meshedService, meshedTLS), meshedHost)
+		},
+	} {
+		if err := world.Within(t.Context(), time.Minute, answers); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
 	return m
+}
+
+// named says whether a host's requests are answered, as those of the app.
+func (m *meshed) named(from *world.Host, at netip.Addr, port uint16, host string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), attackTimeout)
+	defer cancel()
+	body, err := getFrom(ctx, from, netip.AddrPortFrom(at, port), fmt.Sprintf("http://%s:%d/there", host, port))
+	if err == nil && !strings.Contains(body, "sa/app]") {
+		err = fmt.Errorf("%q", body)
+	}
+	return err
 }
 
 // until waits for a word in a part of a proxy's configuration.
@@ -417,12 +449,13 @@ func (m *meshed) strict(t *testing.T) {
 	if line, err := peerGreeting(t.Context(), m.scene.World.App, netip.AddrPortFrom(meshedService, meshedGreets)); err != nil || line != "meshed greets\n" {
 		t.Errorf("the app, TCP: %q (%v)", line, err)
 	}
-	if line, err := peerGreeting(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedGreets)); err == nil {
-		t.Errorf("the bystander, TCP: %q", line)
-	}
-	if err := greetsByTLS(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedTLS), meshedHost); err == nil {
-		t.Error("the bystander, TLS of the app's own: let in")
-	}
+	m.shut(t, "the bystander, TCP", func() error { // each port has a listener of its own
+		_, err := peerGreeting(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedGreets))
+		return err
+	})
+	m.shut(t, "the bystander, TLS of the app's own", func() error {
+		return greetsByTLS(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedTLS), meshedHost)
+	})
 	if body, err := getFrom(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, 15021), "http://"+meshedAddr.String()+":15021/healthz/ready"); err != nil {
 		t.Errorf("the probe of the proxy: %q (%v)", body, err)
 	}
@@ -435,11 +468,23 @@ func (m *meshed) strict(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, port := range []uint16{meshedHTTP, meshedGreets, meshedOther} {
-			if got, err := m.mutual(t.Context(), netip.AddrPortFrom(meshedAddr, port), shown); err == nil {
-				t.Errorf("with %s certificate at port %d: %q", what, port, got)
-			}
+			m.shut(t, fmt.Sprintf("with %s certificate at port %d", what, port), func() error {
+				_, err := m.mutual(t.Context(), netip.AddrPortFrom(meshedAddr, port), shown)
+				return err
+			})
 		}
 	}
+}
+
+// shut waits until a try fails.
+func (m *meshed) shut(t *testing.T, what string, try func() error) {
+	t.Helper()
+	turns(t, func() error {
+		if try() == nil {
+			return fmt.Errorf("%s: let in", what)
+		}
+		return nil
+	})
 }
 
 func foreignCertificate() ([]tls.Certificate, error) {
@@ -474,9 +519,10 @@ func (m *meshed) mutual(ctx context.Context, to netip.AddrPort, shown []tls.Cert
 // port: a workload's policy says it of one of its ports.
 func (m *meshed) port(t *testing.T) {
 	m.authenticate(t, false, "{mtls: {mode: STRICT}}", `{selector: {matchLabels: {app: meshed}}, portLevelMtls: {"8080": {mode: PERMISSIVE}}}`)
-	if line, err := peerGreeting(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedGreets)); err == nil {
-		t.Errorf("another port: %q", line)
-	}
+	m.shut(t, "another port", func() error {
+		_, err := peerGreeting(t.Context(), m.bystander, netip.AddrPortFrom(meshedAddr, meshedGreets))
+		return err
+	})
 }
 
 // live: while the mode changes, no request of the mesh is lost.
@@ -520,13 +566,16 @@ func (m *meshed) disabled(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	raw, err := m.bystander.DialContext(t.Context(), "tcp", netip.AddrPortFrom(meshedAddr, meshedTLS).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"istio"}, MinVersion: tls.VersionTLS12})
-	defer func() { _ = c.Close() }()
-	if err := errors.Join(c.SetDeadline(time.Now().Add(attackTimeout)), c.HandshakeContext(t.Context())); err != nil || c.ConnectionState().PeerCertificates[0].VerifyHostname(meshedHost) != nil {
-		t.Errorf("TLS for the app: %v", err)
-	}
+	turns(t, func() error { // the client's side was told by itself
+		raw, err := m.bystander.DialContext(t.Context(), "tcp", netip.AddrPortFrom(meshedAddr, meshedTLS).String())
+		if err != nil {
+			return err
+		}
+		c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"istio"}, MinVersion: tls.VersionTLS12})
+		defer func() { _ = c.Close() }()
+		if err := errors.Join(c.SetDeadline(time.Now().Add(attackTimeout)), c.HandshakeContext(t.Context())); err != nil {
+			return fmt.Errorf("TLS for the app: %w", err)
+		}
+		return c.ConnectionState().PeerCertificates[0].VerifyHostname(meshedHost)
+	})
 }

@@ -155,7 +155,7 @@ func TestNeighboursTakeNothing(t *testing.T) {
 func saysWho(ctx context.Context, c caller, url string) string {
 	scheme, host, _ := strings.Cut(url, "://")
 	if scheme == "http" {
-		status, text, err := c.get(ctx, 10*time.Second, host, neighboursHTTP, "/", http.Header{})
+		status, text, err := c.get(ctx, time.Minute, host, neighboursHTTP, "/", http.Header{})
 		if err != nil {
 			return err.Error()
 		}
@@ -170,7 +170,7 @@ func saysWho(ctx context.Context, c caller, url string) string {
 		return err.Error()
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = fmt.Fprintln(conn, "who")
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil {

@@ -186,9 +186,7 @@ func (o *openBytes) allowing(t *testing.T, hosts string) {
 
 func (o *openBytes) edited(t *testing.T) {
 	o.allowing(t, "'*.open.test'")
-	if ends := metricAt(o.ctx, t, o.host, "sallyport_agent_tunnels_can_end"); ends != 1 {
-		t.Fatal("nobody may end connections here")
-	}
+	o.mayEnd(t, o.host)
 	gone := []*talk{
 		o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test"), o.open(t, "app", "tls", "any.wild.open.test"),
 		o.open(t, "app", "tls", "free.open.test"), // by outboundTrafficPolicy
@@ -290,18 +288,17 @@ func (o *openBytes) registryOnly(t *testing.T) {
 
 // expired: the controller has no part in a rule's end.
 func (o *openBytes) expired(t *testing.T) {
+	began := time.Now()
 	o.allowing(t, "three.open.test")
 	o.closed(t, "one.open.test") // so what opens again does by the next policy
-	end := time.Now().Add(20 * time.Second).Truncate(time.Second)
+	stay := append(o.beside, o.open(t, "app", "tls", "three.open.test"), o.open(t, "app", "tcp", "three.open.test"))
+	end := time.Now().Add(lead(began)).Truncate(time.Second)
 	o.write(t, fmt.Sprintf("  rules: [{hosts: [one.open.test, '*.wild.open.test'], action: Allow, name: ends, expires: %q}, {hosts: [three.open.test], action: Allow}]\n", end.UTC().Format(time.RFC3339)))
 	gone := []*talk{o.open(t, "app", "tls", "one.open.test"), o.open(t, "app", "tcp", "one.open.test"), o.open(t, "app", "tls", "any.wild.open.test")}
-	stay := append(o.beside, o.open(t, "app", "tls", "three.open.test"), o.open(t, "app", "tcp", "three.open.test"))
 	if err := o.scene.Controller.Kill(o.ctx); err != nil {
 		t.Fatal(err)
 	}
-	for time.Now().Before(end.Add(-time.Second)) {
-		o.goOn(t, slices.Concat(gone, stay))
-	}
+	o.upTo(t, end, gone, stay)
 	o.end(t, end, gone, stay)
 	o.heard.over(t, &o.openEnds, gone, true)
 	o.onwards(t, stay)

@@ -162,7 +162,7 @@ func (o *openStraight) without(t *testing.T) {
 func (o *openStraight) told(t *testing.T, who, path string) {
 	t.Helper()
 	under := func() float64 { return metricAt(o.ctx, t, o.host, "sallyport_agent_requests_under_way") }
-	if err := world.Within(o.ctx, time.Minute, func() error {
+	if err := world.Within(o.ctx, 3*time.Minute, func() error {
 		var open []*talk
 		defer func() {
 			for _, k := range open {
@@ -222,8 +222,8 @@ func (o *openStraight) unchanged(t *testing.T) {
 // headers: nobody knows any more what a request's headers were, so what is denied by them says nothing of one that is under way.
 func (o *openStraight) headers(t *testing.T) {
 	stay := []*talk{o.open(t, "app", "http", "talks.open.test/stays")}
-	o.write(t, "  rules: [{hosts: [talks.open.test], paths: [/more], action: Allow}, {hosts: [talks.open.test], headers: [{name: X-Stage, value: test}], action: Allow}]\n")
-	o.goOn(t, append(stay, o.open(t, "app", "http", "talks.open.test/more")))
+	o.write(t, "  rules: [{hosts: [talks.open.test], paths: [/more, /later], action: Allow}, {hosts: [talks.open.test], headers: [{name: X-Stage, value: test}], action: Allow}]\n")
+	o.goOn(t, append(stay, o.open(t, "app", "http", "talks.open.test/later"))) // it is in force
 	o.keeps(t)
 	o.onwards(t, stay)
 }
@@ -232,7 +232,8 @@ func (o *openStraight) headers(t *testing.T) {
 func (o *openStraight) expired(t *testing.T) {
 	began := time.Now()
 	o.write(t, "  rules: [{hosts: [talks.open.test], paths: [/began], action: Allow}]\n")
-	o.open(t, "app", "http", "talks.open.test/began")
+	o.keeps(t) // there was no policy, and what passes without one goes on
+	o.told(t, "app", "/began")
 	end := time.Now().Add(lead(began)).Truncate(time.Second)
 	o.write(t, fmt.Sprintf("  rules: [{hosts: [talks.open.test], paths: ['/ends/*'], action: Allow, name: ends, expires: %q}, {hosts: [talks.open.test], paths: [/goes/on], action: Allow}]\n", end.UTC().Format(time.RFC3339)))
 	gone := []*talk{o.open(t, "app", "http", "talks.open.test/ends/one"), o.open(t, "app", "ws", "talks.open.test/ends/ws")}

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -31,8 +34,22 @@ func (w *waypointTest) ends(t *testing.T) {
 		w.write(t, "ending-"+ns+".yaml", fmt.Sprintf("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: ending, namespace: %s}\n"+
 			"spec: {rules: [{name: paths, hosts: [%s], paths: [%s], action: Allow}]}\n", ns, endingHost, paths))
 	}
-	allow("far", "/goes, /stays")
 	o := &openEnds{policed: policed{ctx: w.ctx, scene: w.scene}, callers: nil}
+	first := w.under(t, "one", "/closed") // what is under way when the first policy comes goes on, so that is waited for: by what is open without it
+	_ = first.conn.Close()
+	allow("far", "/goes, /stays")
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		k, err := w.begins(t, "one", "/closed")
+		if err == nil {
+			return errors.Join(errors.New("what no rule allows is answered"), k.conn.Close())
+		}
+		if err.Error() != "403 Forbidden" {
+			return err
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	gone, stay := w.under(t, "one", "/goes"), w.under(t, "one", "/stays")
 	since := time.Now()
 	allow("far", "/stays")
@@ -66,6 +83,20 @@ func (w *waypointTest) endsBytes(t *testing.T, o *openEnds) {
 		w.write(t, "ending-alpha.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: ending, namespace: alpha}\n"+
 			"spec: {rules: [{name: hosts, hosts: ["+hosts+"], action: Allow}]}\n")
 	}
+	for _, scheme := range []string{"tls", "tcp"} { // open before there is a policy, and closed by one: so that is in force when they are opened that are to end
+		_ = o.open(t, "alpha", scheme, "bytes.waypoint.test").conn.Close()
+	}
+	allow("others.waypoint.test")
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		for scheme, port := range map[string]uint16{"tls": echoesTLS, "tcp": echoesTCP} {
+			if err := w.echoes(scheme, "bytes.waypoint.test", port); err == nil {
+				return fmt.Errorf("%s is open", scheme)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	allow("'*.waypoint.test'")
 	gone := []*talk{o.open(t, "alpha", "tls", "bytes.waypoint.test"), o.open(t, "alpha", "tcp", "bytes.waypoint.test")}
 	stay := []*talk{o.open(t, "alpha", "tls", "others.waypoint.test"), o.open(t, "alpha", "tcp", "others.waypoint.test")}
@@ -79,19 +110,41 @@ func (w *waypointTest) endsBytes(t *testing.T, o *openEnds) {
 	}
 }
 
+// echoes says whether a connection of alpha's is answered.
+func (w *waypointTest) echoes(scheme, host string, port uint16) error {
+	ctx, cancel := context.WithTimeout(w.ctx, attackTimeout)
+	defer cancel()
+	addr, err := w.alpha.resolve(ctx, host)
+	if err != nil {
+		return err
+	}
+	c, err := w.alpha.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if scheme == "tls" {
+		settings := w.alpha.roots.Clone()
+		settings.ServerName = host
+		c = tls.Client(c, settings)
+	}
+	k := &talk{what: "alpha", conn: c, in: bufio.NewReader(c), within: attackTimeout}
+	return k.say()
+}
+
 // endsByTime holds that a rule's end at the waypoint needs nobody: a request ends with it while the controller is away.
 func (w *waypointTest) endsByTime(t *testing.T, o *openEnds) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second).Truncate(time.Second)
+	began := time.Now()
+	_ = w.under(t, "one", "/stays").conn.Close()
+	end := time.Now().Add(lead(began)).Truncate(time.Second)
 	w.write(t, "ending-far.yaml", fmt.Sprintf("apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: ending, namespace: far}\n"+
 		"spec: {rules: [{hosts: [%[1]s], paths: [/ends], action: Allow, expires: %[2]q}, {hosts: [%[1]s], paths: [/onwards], action: Allow}]}\n", endingHost, end.UTC().Format(time.RFC3339)))
 	stay, gone := w.under(t, "one", "/onwards"), w.under(t, "one", "/ends")
 	if err := w.scene.KillController(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	for time.Now().Before(end.Add(-time.Second)) {
-		o.goOn(t, []*talk{gone, stay})
-	}
+	o.upTo(t, end, []*talk{gone}, []*talk{stay})
 	o.end(t, end, []*talk{gone}, []*talk{stay})
 	o.onwards(t, []*talk{stay})
 	if err := w.scene.StartController(w.ctx); err != nil {
@@ -102,24 +155,33 @@ func (w *waypointTest) endsByTime(t *testing.T, o *openEnds) {
 // under is a request of an account of namespace far that is under way, by HBONE.
 func (w *waypointTest) under(t *testing.T, account, path string) *talk {
 	t.Helper()
-	k := &talk{what: account + " asks " + path + " by the waypoint"}
-	if err := world.Within(w.ctx, time.Minute, func() error {
-		c, err := through(w.ctx, w.hboneClient(t, account), fmt.Sprintf("%s:%d", endingHost, endingPort))
-		if err != nil {
-			return err
-		}
-		k.conn = &tunnelled{hbone: c}
-		k.in = bufio.NewReader(c)
-		if err := k.ask(endingHost, path[1:], false); err != nil {
-			_ = c.Close()
-			return err
-		}
-		return k.say()
+	var k *talk
+	if err := world.Within(w.ctx, time.Minute, func() (err error) {
+		k, err = w.begins(t, account, path)
+		return err
 	}); err != nil {
-		t.Fatalf("%s: %v", k.what, err)
+		t.Fatalf("%s asks %s: %v", account, path, err)
 	}
 	t.Cleanup(func() { _ = k.conn.Close() })
 	return k
+}
+
+// begins tries to have one under way.
+func (w *waypointTest) begins(t *testing.T, account, path string) (*talk, error) {
+	t.Helper()
+	c, err := through(w.ctx, w.hboneClient(t, account), fmt.Sprintf("%s:%d", endingHost, endingPort))
+	if err != nil {
+		return nil, err
+	}
+	k := &talk{what: account + " asks " + path + " by the waypoint", conn: &tunnelled{hbone: c}, in: bufio.NewReader(c)}
+	if err = k.ask(endingHost, path[1:], false); err == nil {
+		err = k.say()
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return k, nil
 }
 
 // tunnelled is a tunnel as a connection that somebody talks on.

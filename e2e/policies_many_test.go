@@ -66,7 +66,7 @@ func TestPolicyEditsAmongMany(t *testing.T) {
 		}
 	}
 	edit(false)
-	becomes(false, 2*time.Minute)
+	becomes(false, 5*time.Minute)
 	var took []time.Duration
 	for i := range settlingEdits + policyEdits {
 		open := i%2 == 0

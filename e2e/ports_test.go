@@ -11,7 +11,7 @@ import (
 // No program, no test, and nothing that tests stand on, takes a port with ":0", gives it back, and tells somebody else to listen there: whoever asks the kernel in between has it.
 // e2e/freeport has ports for that.
 func TestPortsAreNotGivenBack(t *testing.T) {
-	eachFile(t, func(path string) bool { return !within(path, "e2e/freeport") }, func(files *token.FileSet, file *ast.File) {
+	eachFile(t, func(path string) bool { return !within(path, "sidecar/supervise/port") }, func(files *token.FileSet, file *ast.File) {
 		for _, at := range portsGivenBack(file) {
 			t.Errorf("%s: the port is free for anybody when this returns; take one of e2e/freeport", files.Position(at))
 		}
@@ -123,6 +123,83 @@ func TestPortsGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := portsGivenBack(file); len(got) != want {
+			t.Errorf("%s: %d found, want %d", source, len(got), want)
+		}
+	}
+}
+
+// No test lets the kernel choose a port, closes it, and listens there again later, as one does that plays a server which goes and comes back: whoever asks the kernel in between has it.
+func TestPortsAreNotTakenAgain(t *testing.T) {
+	eachFile(t, func(path string) bool { return isTest(path) || within(path, "e2e") }, func(files *token.FileSet, file *ast.File) {
+		for _, at := range portsTakenAgain(file) {
+			t.Errorf("%s: the port may be somebody else's when this listens again; take one of e2e/freeport", files.Position(at))
+		}
+	})
+}
+
+// portsTakenAgain are where functions listen at what a field says, and have it say from then on what the kernel chose: when they are called again, they listen there.
+func portsTakenAgain(file *ast.File) (at []token.Pos) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || f.Body == nil {
+			return true
+		}
+		listens := map[string]token.Pos{}
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if len(n.Args) == 2 && (isSelector(n.Fun, "net", "Listen") || isSelector(n.Fun, "net", "ListenPacket")) {
+					listens[fieldOf(n.Args[1])] = n.Pos()
+				}
+			case *ast.AssignStmt:
+				for i, value := range n.Rhs {
+					if i >= len(n.Lhs) || !saysWhere(value) {
+						continue
+					}
+					if pos, listened := listens[fieldOf(n.Lhs[i])]; listened && fieldOf(n.Lhs[i]) != "" {
+						at = append(at, pos)
+					}
+				}
+			}
+			return true
+		})
+		return true
+	})
+	return at
+}
+
+// fieldOf is how a field of a variable is written; "" of what is none.
+func fieldOf(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
+// saysWhere says whether an expression asks somebody where he listens.
+func saysWhere(e ast.Expr) (does bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && (calledName(call) == "Addr" || calledName(call) == "LocalAddr") {
+			does = true
+		}
+		return !does
+	})
+	return does
+}
+
+func TestPortsTakenAgainAreFound(t *testing.T) {
+	for source, want := range map[string]int{
+		`func (s *server) start() { l, _ := net.Listen("tcp", s.addr); s.addr = l.Addr().String() }`:                                              1,
+		`func (s *server) start() { l, _ := net.Listen("tcp", s.addr); go serve(l) }`:                                                             0,
+		`func (s *server) start() { u, _ := net.ListenPacket("udp", "127.0.0.1:0"); s.addr = u.LocalAddr().String(); net.Listen("tcp", s.addr) }`: 0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "t.go", "package t\n"+source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := portsTakenAgain(file); len(got) != want {
 			t.Errorf("%s: %d found, want %d", source, len(got), want)
 		}
 	}

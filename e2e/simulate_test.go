@@ -197,7 +197,7 @@ func (p *policed) askAll(t *testing.T, all []asking) []bool {
 // in force has it.
 func (p *policed) foretell(t *testing.T, file string, since time.Time, inputs int) (said foretold) {
 	t.Helper()
-	if err := world.Within(p.ctx, time.Minute, func() error {
+	if err := world.Within(p.ctx, 3*time.Minute, func() error {
 		out, err := p.scene.Call(p.ctx, "simulate", "--config-dir", p.scene.Config.Path, "--mesh-config", p.scene.MeshConfig(), "--data", p.scene.DataDir(),
 			"--host", "*.policed.test", "--from", "default/app", "--since", since.UTC().Format(time.RFC3339Nano), "-f", file, "-o", "json")
 		if err != nil {

@@ -8,13 +8,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
+// At port 8480 somebody else has a server that speaks first.
 const slowEntry = `apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: slow, namespace: default}
@@ -22,45 +25,102 @@ spec:
   hosts: [slow.test]
   location: MESH_EXTERNAL
   resolution: DNS
-  ports: [{number: 80, targetPort: 9690, name: http, protocol: HTTP}, {number: 443, targetPort: 9691, name: tls, protocol: TLS}]
+  ports:
+  - {number: 80, targetPort: 9690, name: http, protocol: HTTP}
+  - {number: 443, targetPort: 9691, name: tls, protocol: TLS}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: straight, namespace: default, annotations: {egress.sallyport.io/gateway: direct}}
+spec:
+  hosts: [straight.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports:
+  - {number: 8480, targetPort: 9690, name: http, protocol: HTTP}
+  - {number: 8443, targetPort: 9691, name: tls, protocol: TLS}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: first, namespace: default}
+spec:
+  hosts: [first.test]
+  location: MESH_EXTERNAL
+  resolution: DNS
+  ports: [{number: 8480, targetPort: 9692, name: tcp, protocol: TCP}]
 `
 
-// TestSlowClientsAreWaitedFor holds that a program may take its time between its connection and its first bytes, at the ports of the web: one that is
-// slow to begin (its first handshake on a busy machine) is no client of another protocol.
+// A slowClient is slow to begin.
+type slowClient struct {
+	caller
+	scheme, name string
+	port         uint16
+	version      string // of HTTP
+}
+
+// TestSlowClientsAreWaitedFor holds that a program may take its time between its connection and its first bytes, where clients speak first: one that is
+// slow to begin (its first handshake on a busy machine) is no client of another protocol. A server at the same port that speaks first is heard.
 func TestSlowClientsAreWaitedFor(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{9690, 9691})
-	s.Outside.Set("slow.test", time.Minute, world.OutsideAddrs[0])
+	polyglot{s.Outside.CA}.serve(t, s.World.Outside, world.OutsideAddrs[0], []uint16{9690, 9691}, 9692)
+	for _, host := range []string{"slow.test", "straight.test", "first.test"} {
+		s.Outside.Set(host, time.Minute, world.OutsideAddrs[0])
+	}
 	if err := s.Config.Write("slow.yaml", slowEntry); err != nil {
 		t.Fatal(err)
 	}
-	app := appOf(s)
-	for scheme, port := range map[string]uint16{"http": 80, "tls": 443} {
-		if err := world.Within(ctx, time.Minute, func() error { _, err := app.try(ctx, scheme, "slow.test", port, "/"); return err }); err != nil {
-			t.Fatal(err)
+	a := &ambientNode{ctx: ctx, scene: s}
+	var err error
+	if a.node, err = s.AddNode(ctx, "node-1", nodeAddr); err != nil {
+		t.Fatal(err)
+	}
+	a.alpha = a.pod(t, "alpha", alphaAddr)
+	sidecar, pod := appOf(s), a.alpha.caller
+	for name, c := range map[string]slowClient{
+		"sidecar, http":              {sidecar, "http", "slow.test", 80, "1.1"},
+		"sidecar, tls":               {sidecar, "tls", "slow.test", 443, "1.1"},
+		"node, http":                 {pod, "http", "slow.test", 80, "1.1"},
+		"node, a response's end":     {pod, "http", "slow.test", 80, "1.0"},
+		"node, http at another port": {pod, "http", "straight.test", 8480, "1.1"},
+		"node, an end there":         {pod, "http", "straight.test", 8480, "1.0"},
+		"node, tls":                  {pod, "tls", "slow.test", 443, "1.1"},
+		"node, tls at another port":  {pod, "tls", "straight.test", 8443, "1.1"},
+	} {
+		if err := world.Within(ctx, time.Minute, func() error { _, err := c.try(ctx, c.scheme, c.name, c.port, "/"); return err }); err != nil {
+			t.Fatal(name, err)
 		}
-		t.Run(scheme, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := beginLate(ctx, app, scheme, port); err != nil {
-				t.Error(err)
+			if err := c.beginLate(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if c.scheme == "http" && c.name == "straight.test" { // no gateway has a record of it
+				a.recorded(t, "request", c.name, func(r record.Record) bool {
+					return r.URLPath == c.path() && r.Workload.Principal == a.alpha.id && r.Verdict == record.Allowed && strings.HasPrefix(r.Source, a.alpha.addr.String()+":")
+				})
 			}
 		})
 	}
+	t.Run("node, a server that speaks first", func(t *testing.T) {
+		t.Parallel()
+		if err := pod.hears(ctx, "first.test", 8480); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // rests is how long the client says nothing: more than other ports wait.
 const rests = 3 * time.Second
 
+// path is what it asks for.
+func (s slowClient) path() string { return "/slow-" + s.version }
+
 // beginLate connects, rests, and asks.
-func beginLate(ctx context.Context, app caller, scheme string, port uint16) error {
-	addr, err := app.resolve(ctx, "slow.test")
+func (s slowClient) beginLate(ctx context.Context) error {
+	c, err := s.connect(ctx, s.name, s.port)
 	if err != nil {
-		return err
-	}
-	var c net.Conn
-	if c, err = app.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String()); err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
@@ -70,18 +130,43 @@ func beginLate(ctx context.Context, app caller, scheme string, port uint16) erro
 	case <-time.After(rests):
 	}
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	if scheme == "tls" {
-		c = tls.Client(c, &tls.Config{ServerName: "slow.test", InsecureSkipVerify: true})
+	if s.scheme == "tls" {
+		c = tls.Client(c, &tls.Config{ServerName: s.name, InsecureSkipVerify: true})
 	}
-	if _, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: slow.test\r\n\r\n"); err != nil {
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/%s\r\nHost: %s\r\n\r\n", s.path(), s.version, s.name); err != nil {
 		return err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return err
 	}
-	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d (%w)", resp.StatusCode, err)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
 	}
-	return nil
+	_, err = heard(resp.Body)
+	return err
+}
+
+// connect connects to a host by the address that the pod's DNS says.
+func (c caller) connect(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	addr, err := c.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, port).String())
+}
+
+// hears connects, and reads what the server says by itself.
+func (c caller) hears(ctx context.Context, host string, port uint16) error {
+	return world.Within(ctx, time.Minute, func() error {
+		conn, err := c.connect(ctx, host, port)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_, err = heard(conn)
+		return err
+	})
 }

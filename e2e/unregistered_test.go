@@ -67,7 +67,7 @@ func (p *policed) unregistered(t *testing.T) {
 
 func (p *policed) awaits(t *testing.T, ready func() error) {
 	t.Helper()
-	if err := world.Within(p.ctx, time.Minute, ready); err != nil {
+	if err := world.Within(p.ctx, 2*time.Minute, ready); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,9 +89,12 @@ func (p *policed) scripts(t *testing.T) {
 		return nil
 	})
 	for host, open := range map[string]bool{puny: false, other: true} {
-		if _, err := p.app.try(p.ctx, "tls", host, policedTLS, "/"); (err == nil) != open {
-			t.Errorf("tls://%s is open: %t (%v)", host, err == nil, err)
-		}
+		p.awaits(t, func() error {
+			if _, err := p.app.try(p.ctx, "tls", host, policedTLS, "/"); (err == nil) != open {
+				return fmt.Errorf("tls://%s is open: %t (%w)", host, err == nil, err)
+			}
+			return nil
+		})
 	}
 	addr, err := p.app.resolve(p.ctx, other)
 	if err != nil {

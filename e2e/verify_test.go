@@ -151,7 +151,7 @@ func TestVerifyUp(t *testing.T) {
 // verifyApp tries from the app's pod, as root, who may ping, and judges by the mesh's files.
 func verifyApp(ctx context.Context, t *testing.T, scene *story.Scene) ([]finding, int) {
 	t.Helper()
-	cmd := scene.World.App.Command(ctx, 0, scene.Programs.Agent, "verify", "-o", "json", "--wait", "2s",
+	cmd := scene.World.App.Command(ctx, 0, scene.Programs.Agent, "verify", "-o", "json", "--wait", "5s",
 		"--target", nobodysHost, "--target-ip", nobodysAddr.String(), "--resolver", world.NameServerAddr.String(), "--doh", "https://"+nobodysHost+"/dns-query",
 		"--tunnel", "tunnel.test", "--port", excludedPort, "--registered", "external.com", "--gateway", "10.77.0.20:8443", "--pod", peerPodAddr)
 	out, err := cmd.Output()

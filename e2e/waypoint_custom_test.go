@@ -48,7 +48,7 @@ func (w *waypointTest) authorizer(t *testing.T) {
 		t.Errorf("the client is told as %q", got)
 	}
 	asked.mu.Unlock()
-	w.recorded(t, "denied by the authorizer", frontedHost, func(r record.Record) bool {
+	w.recordedOf(t, "denied by the authorizer", frontedHost, func() { _, _, _ = w.ask(w.ctx, "/asked", "x-asks: deny") }, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && r.Claim == w.alpha.id && r.DecidedBy.Name == "asking" && r.DecidedBy.Namespace == "beta"
 	})
 	before := asked.count.Load()

@@ -135,11 +135,12 @@ func (w *waypointTest) sources(t *testing.T) {
 			return r.Reporter == record.ReporterDestination && r.DestinationWorkload.Principal == reporter && strings.HasPrefix(r.Source, from+":") && r.Claim == principal
 		}
 	}
+	asks := func(from *world.Host) func() { return func() { _, _ = w.seenAs(from) } } // since nothing else says that it is recorded by now
 	const web = "spiffe://cluster.local/ns/beta/sa/web"
-	w.recorded(t, "at the waypoint, of the client", betaAddr.String(), came(w.front.id, w.alpha.addr.String(), w.alpha.id))
-	w.recorded(t, "at the pod, of the waypoint", betaAddr.String(), came(web, waypointAddr.String(), w.front.id))
-	w.recorded(t, "at the pod, of one with a sidecar", betaAddr.String(), came(web, world.AppAddr.String(), ""))
-	w.recorded(t, "at the pod, of nobody known", betaAddr.String(), came(web, nodeAddr.String(), ""))
+	w.recordedOf(t, "at the waypoint, of the client", betaAddr.String(), asks(w.alpha.host), came(w.front.id, w.alpha.addr.String(), w.alpha.id))
+	w.recordedOf(t, "at the pod, of the waypoint", betaAddr.String(), asks(w.alpha.host), came(web, waypointAddr.String(), w.front.id))
+	w.recordedOf(t, "at the pod, of one with a sidecar", betaAddr.String(), asks(w.scene.World.App), came(web, world.AppAddr.String(), ""))
+	w.recordedOf(t, "at the pod, of nobody known", betaAddr.String(), asks(w.node.Host), came(web, nodeAddr.String(), ""))
 	w.write(t, "waypoint.yaml", waypointObjects)
 }
 

@@ -78,19 +78,27 @@ func (w *waypointTest) outside(t *testing.T) {
 	}
 	w.write(t, "leaving.yaml", leavingObjects)
 	w.leaves(t, "with a waypoint", true)
-	for protocol := range leavingPorts {
-		w.recorded(t, protocol+" as the waypoint", leavingHost, func(r record.Record) bool {
+	for protocol, port := range leavingPorts { // it may have been open by another way before
+		asks := func() { _, _ = w.alpha.try(w.ctx, protocol, leavingHost, port, "/") }
+		w.recordedOf(t, protocol+" as the waypoint", leavingHost, asks, func(r record.Record) bool {
 			return r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.Workload.Principal == w.front.id && r.Protocol == protocol
 		})
-		w.recorded(t, protocol+" of the pod", leavingHost, func(r record.Record) bool {
+		w.recordedOf(t, protocol+" of the pod", leavingHost, asks, func(r record.Record) bool {
 			return r.Verdict == record.Allowed && r.Workload.Principal == w.alpha.id && r.Protocol == protocol && r.Direction == record.Outbound && r.DecidedBy.Name == "out"
 		})
 	}
 	w.leavesWhole(t)
-	if status, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, "/secret", nil); err != nil || status != 403 {
-		t.Errorf("what a policy of the entry denies: %d %q (%v)", status, text, err)
+	secret := func() error {
+		status, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, "/secret", nil)
+		if err == nil && status != 403 {
+			err = fmt.Errorf("%d %q", status, text)
+		}
+		return err
 	}
-	w.recorded(t, "denied at the waypoint", leavingHost, func(r record.Record) bool {
+	if err := world.Within(w.ctx, time.Minute, secret); err != nil {
+		t.Errorf("what a policy of the entry denies: %v", err)
+	}
+	w.recordedOf(t, "denied at the waypoint", leavingHost, func() { _ = secret() }, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && r.Claim == w.alpha.id && r.DecidedBy.Name == "leaving"
 	})
 }
@@ -138,8 +146,14 @@ func (w *waypointTest) asksOutside(t *testing.T, tr *hboneClient) (status int, t
 // for what it sends on.
 func (w *waypointTest) noWayAround(t *testing.T) {
 	tr := w.hboneClient(t, "one")
-	if status, told, err := w.asksOutside(t, tr); err != nil || status != 200 || told == "" {
-		t.Errorf("by HBONE: %d %q (%v)", status, told, err)
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		status, told, err := w.asksOutside(t, tr)
+		if err == nil && (status != 200 || told == "") {
+			err = fmt.Errorf("%d %q", status, told)
+		}
+		return err
+	}); err != nil {
+		t.Errorf("by HBONE: %v", err)
 	}
 	w.write(t, "leaving-policy.yaml", leavingDenied("far"))
 	if err := world.Within(w.ctx, time.Minute, func() error {
@@ -152,10 +166,11 @@ func (w *waypointTest) noWayAround(t *testing.T) {
 		t.Errorf("by HBONE, what an EgressPolicy denies: %v", err)
 	}
 	enforced(w.ctx, t, w.scene, "far/closed", "the waypoint and the gateway", func(selected int) bool { return selected >= 2 })
-	w.recorded(t, "an EgressPolicy at the waypoint", leavingHost, func(r record.Record) bool {
+	asks := func() { _, _, _ = w.asksOutside(t, tr) }
+	w.recordedOf(t, "an EgressPolicy at the waypoint", leavingHost, asks, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && strings.HasSuffix(r.Claim, "/ns/far/sa/one") && r.DecidedBy.Kind == "EgressPolicy" && r.Protocol == "http"
 	})
-	w.recorded(t, "an EgressPolicy at the waypoint, of bytes", leavingHost, func(r record.Record) bool {
+	w.recordedOf(t, "an EgressPolicy at the waypoint, of bytes", leavingHost, asks, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && strings.HasSuffix(r.Claim, "/ns/far/sa/one") && r.DecidedBy.Kind == "EgressPolicy" && r.Protocol == "tcp"
 	})
 	for _, ns := range []string{"alpha", "beta"} {
@@ -224,8 +239,9 @@ func (w *waypointTest) neighbours(t *testing.T) {
 		}
 		since := time.Now()
 		w.leavesOwn(t, elder)
-		for scheme := range leavingPorts {
-			w.recorded(t, scheme+" as alpha registered it", ownHost, func(r record.Record) bool {
+		for scheme, port := range leavingPorts {
+			asks := func() { _, _ = w.alpha.try(w.ctx, scheme, ownHost, port, "/") }
+			w.recordedOf(t, scheme+" as alpha registered it", ownHost, asks, func(r record.Record) bool {
 				return !r.Time.Before(since) && r.Reporter == record.ReporterGateway && r.Verdict == record.Allowed && r.Workload.Principal == w.front.id && r.Protocol == scheme &&
 					r.DecidedBy.Namespace == "alpha" && r.DecidedBy.Name == "own"
 			})

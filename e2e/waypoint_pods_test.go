@@ -90,7 +90,10 @@ func (w *waypointTest) pods(t *testing.T) {
 		w.atPod(t, betaAddr, host, "/", 200, waypointAddr)
 		w.atPod(t, betaAddr, host, "/hidden", 403, netip.Addr{})
 	}
-	w.recorded(t, "denied before the pod", betaAddr.String(), func(r record.Record) bool {
+	hidden := func() {
+		_, _, _ = w.alpha.at(betaAddr).get(w.ctx, 10*time.Second, betaAddr.String(), frontedHTTP, "/hidden", nil)
+	}
+	w.recordedOf(t, "denied before the pod", betaAddr.String(), hidden, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && r.Claim == w.alpha.id && r.DecidedBy.Name == "pods-reading"
 	})
 	for _, port := range []uint16{frontedTCP, unlistedTCP} {
@@ -163,7 +166,7 @@ func (w *waypointTest) strangersAtPods(t *testing.T) {
 			MinVersion: tls.VersionTLS12, ServerName: name, NextProtos: []string{alpn}, Certificates: []tls.Certificate{w.member(t, account)}, InsecureSkipVerify: true, // it is known who it is
 		})
 		defer func() { _ = c.Close() }()
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(attackTimeout))
 		if err := c.HandshakeContext(w.ctx); err != nil {
 			return ""
 		}

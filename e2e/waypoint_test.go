@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,10 +231,29 @@ func (w *waypointTest) routes(t *testing.T) {
 
 func (w *waypointTest) policies(t *testing.T) {
 	w.answers(t, 403, "RBAC", "/secret")
-	w.recorded(t, "denied at the waypoint", frontedHost, func(r record.Record) bool {
+	w.recordedOf(t, "denied at the waypoint", frontedHost, func() { _, _, _ = w.ask(w.ctx, "/secret") }, func(r record.Record) bool {
 		return r.Reporter == record.ReporterDestination && r.Verdict == record.Denied && r.Claim == w.alpha.id && r.DestinationWorkload.Principal == w.front.id &&
 			r.DecidedBy.Name == "reading"
 	})
+}
+
+// recordedOf waits for a record of what is asked again each time: what was asked before an edit was in force everywhere is no use.
+func (w *waypointTest) recordedOf(t *testing.T, what, host string, asks func(), fits func(record.Record) bool) {
+	t.Helper()
+	var last []record.Record
+	if err := world.Within(w.ctx, 2*time.Minute, func() error {
+		asks()
+		records, err := w.scene.AuditRecords(w.ctx, "--host", host)
+		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
+			err = fmt.Errorf("%s: none of %d records", what, len(records))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+		for _, r := range last[max(0, len(last)-20):] {
+			t.Logf("%+v", r)
+		}
+	}
 }
 
 // bytes holds that connections arrive whole, whoever ends first.
@@ -292,7 +312,7 @@ func (w *waypointTest) hbone(t *testing.T) {
 	if _, err := tell(w.ctx, other, web(frontedTCP), "who"); err == nil || !errors.Is(err, notTaken(403)) {
 		t.Errorf("an account that no policy allows: %v, want 403", err)
 	}
-	w.recorded(t, "by HBONE", frontedVIP.String(), func(r record.Record) bool {
+	w.recordedOf(t, "by HBONE", frontedVIP.String(), func() { _, _ = tell(w.ctx, other, web(frontedTCP), "who") }, func(r record.Record) bool {
 		return r.Claim == "spiffe://cluster.local/ns/far/sa/two" && r.Verdict == record.Denied
 	})
 }
@@ -368,8 +388,14 @@ func (w *waypointTest) gone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.answers(t, 503, "sallyport: nothing is sent to "+frontedHost, "/")
-	if status, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, "/", nil); err != nil || status != 503 || !strings.HasPrefix(text, "sallyport: nothing is sent to "+leavingHost) {
-		t.Errorf("a host outside: %d %q (%v)", status, text, err)
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		status, text, err := w.alpha.get(w.ctx, 10*time.Second, leavingHost, leavingHTTP, "/", nil)
+		if err == nil && (status != 503 || !strings.HasPrefix(text, "sallyport: nothing is sent to "+leavingHost)) {
+			err = fmt.Errorf("%d %q", status, text)
+		}
+		return err
+	}); err != nil {
+		t.Errorf("a host outside: %v", err)
 	}
 	w.leaves(t, "without the waypoint", false)
 	w.comesIn(t, 503, waypointAddr, "/")

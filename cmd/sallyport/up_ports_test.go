@@ -1,12 +1,8 @@
 package main
 
-import (
-	"net"
-	"strconv"
-	"testing"
-)
+import "testing"
 
-// What the proxy of `up` is told to listen at is nothing that the kernel gives to somebody else meanwhile.
+// The ports of the proxy of `up` are different ones.
 func TestPortsOfUp(t *testing.T) {
 	var ports [20]string
 	var to []*string
@@ -17,23 +13,10 @@ func TestPortsOfUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, text := range ports {
-		port, err := strconv.Atoi(text)
-		if err != nil || seen[text] || port >= kernelsFirstPort() && kernelsFirstPort() > lowestPort {
-			t.Errorf("%q among %v (%v)", text, ports, err)
+	for _, port := range ports {
+		if port == "" || seen[port] {
+			t.Errorf("%q twice among %v", port, ports)
 		}
-		seen[text] = true
-	}
-}
-
-// A port that somebody has, by UDP alone too, is not free.
-func TestPortsThatSomebodyHas(t *testing.T) {
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = udp.Close() }()
-	if port := udp.LocalAddr().(*net.UDPAddr).Port; isFree(port) {
-		t.Errorf("port %d is free, though somebody listens there by UDP", port)
+		seen[port] = true
 	}
 }

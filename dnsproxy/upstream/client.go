@@ -19,6 +19,9 @@ const DefaultPatience = 4 * time.Second
 type Config struct {
 	Servers  []Server
 	Patience time.Duration // 0: DefaultPatience
+	// FirstAttempt is how long the first attempt at a server may take, and how long is waited before another server is asked as well. 0: what fits the server's
+	// transport, and how quick it has been.
+	FirstAttempt time.Duration
 	// Roots vouch for the servers asked by TLS. nil: the system's.
 	Roots *x509.CertPool
 	// Observe is told of each attempt, probes too: the server, the time it took, and what went wrong. Optional.
@@ -46,6 +49,9 @@ func newClient(config Config, p *pace) *Client {
 	}
 	if config.Observe == nil {
 		config.Observe = func(Server, time.Duration, error) {}
+	}
+	if first := config.FirstAttempt; first > 0 {
+		p = &pace{unmeasured: first, least: first, most: first, datagram: first, stream: first, unproven: p.unproven}
 	}
 	c := &Client{config: config, pace: p}
 	c.base, c.cancel = context.WithCancel(context.Background())

@@ -87,7 +87,9 @@ func TestForgeriesArePassedOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hostile.Start(t, hostile.Config{UDP: udp, TCP: good})
-			r, err := client(t, Config{Servers: of(p)}).Exchange(t.Context(), question)
+			c := client(t, Config{Servers: of(p)})
+			upperCase(c)
+			r, err := c.Exchange(t.Context(), question)
 			right(t, r, err)
 		})
 	}

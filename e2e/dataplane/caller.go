@@ -14,7 +14,7 @@ import (
 )
 
 // exchangeLimit is how long a request may take, its connection included, before it has failed.
-const exchangeLimit = 10 * time.Second
+const exchangeLimit = 30 * time.Second
 
 // caller is one of the clients of a closed loop: one request after the other. It speaks HTTP/1.1 itself, for a
 // generator that costs more than what it measures is of no use.

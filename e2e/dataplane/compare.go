@@ -63,7 +63,7 @@ func (p *pair) round(ctx context.Context, ours, written *side, o order, swapped 
 		slices.Reverse(sides)
 	}
 	for _, s := range sides {
-		got, err := s.round(ctx, o)
+		got, err := s.patientRound(ctx, o)
 		if err != nil {
 			return err
 		}

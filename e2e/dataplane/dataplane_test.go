@@ -68,10 +68,17 @@ func TestPolicies(t *testing.T) {
 	if len(all) != 4 {
 		t.Fatalf("%d loads", len(all))
 	}
+	used := 0.0 // by all loads: the kernel counts by the hundredth of a second, and a short round on a busy machine may take less
 	for _, c := range all {
-		if c.Failures > 0 || len(c.With) != 2 || len(c.Without) != 2 || c.ratio(atGateway) <= 0 {
-			t.Errorf("%s: %d requests failed, the first: %s; %d and %d rounds, ratio %.2f", c.Load, c.Failures, c.First, len(c.With), len(c.Without), c.ratio(atGateway))
+		if c.Failures > 0 || len(c.With) != 2 || len(c.Without) != 2 {
+			t.Errorf("%s: %d requests failed, the first: %s; %d and %d rounds", c.Load, c.Failures, c.First, len(c.With), len(c.Without))
 		}
+		for _, s := range append(c.With, c.Without...) {
+			used += atGateway(s)
+		}
+	}
+	if used <= 0 {
+		t.Error("no processor time of the gateway's was counted")
 	}
 	if text := policiesTable(all); strings.Count(text, "| 20 | 6 |") != 4 {
 		t.Error(text)

@@ -70,7 +70,7 @@ func comparePolicies(ctx context.Context, ours *programmed, p plan, policies int
 }
 
 func (c *costs) round(ctx context.Context, ours *programmed, o order, with bool) error {
-	got, err := ours.round(ctx, o)
+	got, err := ours.patientRound(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -268,7 +268,7 @@ func (s *stage) notKept() {
 		s.Errorf("of pods that are served: %s", out)
 	}
 	s.apply(tokensForCalm)
-	s.becomes("it is closed", time.Minute, func() error {
+	s.becomes("it is closed", 2*time.Minute, func() error {
 		if s.inside(calm, "app", "http://"+external+"/tokens") == nil {
 			return errors.New("it is open")
 		}
@@ -296,10 +296,10 @@ func (s *stage) podDeleted() {
 		if n := s.heldIn(network); n > 0 {
 			return fmt.Errorf("Envoy has %d sockets in its network", n)
 		}
-		if now := s.listeners(); now != listeners-3 {
+		if now := s.listeners(); now > listeners-3 { // less, where something that was ended before went meanwhile, too
 			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
 		}
-		if now := s.cables(); now != cables-1 {
+		if now := s.cables(); now > cables-1 {
 			return fmt.Errorf("%d cables, before there were %d", now, cables)
 		}
 		return nil
@@ -343,7 +343,7 @@ func (s *stage) cables() int {
 func (s *stage) worksAgain(when string) {
 	s.Helper()
 	began := time.Now()
-	s.becomes("it works "+when, time.Minute, func() error {
+	s.becomes("it works "+when, 3*time.Minute, func() error {
 		if s.inside(calm, "app", "http://"+outsideAddrs[2].String()+"/never") == nil {
 			s.Errorf("what nobody registered was open %s", when)
 		}

@@ -2,8 +2,10 @@ package incluster
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // cli: the operator's binary asks the cluster from outside.
@@ -21,9 +23,12 @@ func (s *stage) cli(string) {
 	if got := s.sallyport("audit", "query", "--since", "1h", "--host", external, "-o", "json"); !strings.Contains(got, "spiffe://cluster.local/ns/shop/sa/app") {
 		s.Errorf("audit query: %s", got)
 	}
-	if got := s.sallyport("config", "shop/"+s.podName(shop, "app")); !json.Valid([]byte(got)) || !strings.Contains(got, external) {
-		s.Errorf("config: %.200s", got)
-	}
+	s.becomes("a proxy's configuration has the host", time.Minute, func() error { // it is told of it in its turn
+		if got := s.sallyport("config", "shop/"+s.podName(shop, "app")); !json.Valid([]byte(got)) || !strings.Contains(got, external) {
+			return fmt.Errorf("config: %.200s", got)
+		}
+		return nil
+	})
 	s.sallyport("lint")
 	// The test cluster has one node, no NetworkPolicies and no guard: check says so, and that is its answer no.
 	program, err := filepath.Abs("../../bin/sallyport")

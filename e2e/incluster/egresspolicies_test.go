@@ -50,7 +50,10 @@ func (s *stage) egressPolicies(app string) {
 		s.must(reaches(s.Context(), app, scheme+external+"/list"))
 		s.must(reaches(s.Context(), other, scheme+second+"/other"))
 	}
-	s.becomes("the log says by which policy", time.Minute, func() error { return s.deniedByList() })
+	s.becomes("the log says by which policy", time.Minute, func() error {
+		_ = blocked(s.Context(), app, "https://"+second+"/logged")
+		return s.deniedByList()
+	})
 	if got := s.sallyport("policy", "what-can", "shop/app"); !strings.Contains(got, external) || !strings.Contains(got, "list") {
 		s.Errorf("policy what-can: %s", got)
 	}
@@ -133,10 +136,10 @@ func (s *stage) endsAlone(app, other string) {
 	})
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=0")
 	s.kubectl("wait", "-n", system, "--for=delete", "pod", "-l", "app=sallyport", "--timeout=3m")
-	if time.Now().After(end) {
+	if err := reaches(s.Context(), app, "https://"+external+"/alone"); err != nil && time.Now().Before(end) {
+		s.Fatal(err)
+	} else if err != nil {
 		s.Log("the controllers took longer to go than the rule was to last: the end is seen all the same")
-	} else {
-		s.must(reaches(s.Context(), app, "https://"+external+"/alone"))
 	}
 	s.rest(time.Until(end.Add(time.Second)))
 	s.becomes("the rule has ended", time.Minute, func() error {
@@ -155,7 +158,7 @@ func (s *stage) endsAlone(app, other string) {
 	s.kubectl("scale", "-n", system, "deployment/sallyport", "--replicas=2")
 	s.kubectl("rollout", "status", "-n", system, "deployment/sallyport", "--timeout=2m")
 	pod := s.podName(shop, "app")
-	s.becomes("the proxies are back", time.Minute, func() error { // each comes when it next tries
+	s.becomes("the proxies are back", 3*time.Minute, func() error { // each comes when it next tries
 		if got := s.sallyport("proxies", "-o", "json"); !strings.Contains(got, pod) || strings.Count(got, `"router~`) < 2 {
 			return fmt.Errorf("connected are: %s", got)
 		}

@@ -40,7 +40,7 @@ func (s *stage) guard(app string) {
 
 	s.node("pkill", "-KILL", "sallyport-node")
 	closed("while the guard is dead")
-	s.becomes("the refusals are counted", time.Minute, func() error {
+	s.becomes("the refusals are counted", 3*time.Minute, func() error {
 		metrics, err := get(s.Context(), "http://"+cluster.NodeAddr.String()+":15022/metrics")
 		if err == nil && !strings.Contains(metrics, `namespace="shop"`) {
 			err = fmt.Errorf("the metrics name no pod of shop")

@@ -45,6 +45,7 @@ func (s *stage) moves() {
 	if seen := s.outside.Sightings("/never"); len(seen) > 0 {
 		s.Errorf("while it moved, the outside saw %v", seen)
 	}
+	s.endApp(roams, "web") // what comes next counts what pods have on the node
 	s.kubectl("delete", "namespace", roams, "--wait=false")
 	for _, ns := range all {
 		s.endApp(ns, "caller")

@@ -197,5 +197,5 @@ func (s *stage) removed(app string) {
 	s.kubectl("delete", "serviceentry", "-n", shop, "external")
 	s.becomes("the host is closed", time.Minute, func() error { return blocked(s.Context(), app, "http://"+external+"/late") })
 	s.Logf("from kubectl delete to closed: %s", since(began))
-	s.must(blocked(s.Context(), app, "https://"+external+"/late"))
+	s.becomes("TLS to the host is closed", time.Minute, func() error { return blocked(s.Context(), app, "https://"+external+"/late") })
 }

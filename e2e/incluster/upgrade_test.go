@@ -14,7 +14,7 @@ func (s *stage) upgrade(app string) {
 	began := time.Now()
 	s.helm("upgrade", "sallyport", s.chart, "-n", system, "-f", "testdata/values.yaml", "--wait", "--timeout", "3m",
 		"--set", "egressGateway.podAnnotations.upgraded=yes", "--set", "controller.podAnnotations.upgraded=yes", "--set", "controller.logLevel=debug")
-	s.becomes("the old pods are gone", time.Minute, func() error { return s.noneOf(before, "istio-egressgateway", "sallyport-") })
+	s.becomes("the old pods are gone", 3*time.Minute, func() error { return s.noneOf(before, "istio-egressgateway", "sallyport-") })
 	s.Logf("upgraded after %s", since(began))
 	s.end(tr)
 }

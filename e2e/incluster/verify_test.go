@@ -55,7 +55,7 @@ func (s *stage) verify(deployment string, more ...string) ([]finding, int) {
 	program, err := filepath.Abs("../../bin/sallyport")
 	s.must(err)
 	args := []string{
-		"verify", "--kubeconfig", s.Kubeconfig, "--from", shop + "/" + deployment, "-o", "json", "--user", "0", "--wait", "2s",
+		"verify", "--kubeconfig", s.Kubeconfig, "--from", shop + "/" + deployment, "-o", "json", "--user", "0", "--wait", "5s",
 		"--target", nobody, "--target-ip", outsideAddrs[2].String(), "--resolver", nameServer.Addr().String(), "--doh", "https://" + nobody + "/dns-query",
 		"--tunnel", "tunnel.test", "--registered", external, "--pod", shop + "/" + s.podName(shop, "bare"), "--port", "9443",
 	}

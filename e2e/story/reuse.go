@@ -26,6 +26,11 @@ func (s *Scene) Call(ctx context.Context, args ...string) ([]byte, error) {
 // MeshConfig is the file with the mesh's settings.
 func (s *Scene) MeshConfig() string { return s.Controller.meshFile }
 
+// WriteMeshConfig writes it anew. Who watches it sees the old text or the new one, and never a part of one.
+func (s *Scene) WriteMeshConfig(text string) error {
+	return replaceFile(s.Controller.staging, s.Controller.meshFile, text)
+}
+
 // DataDir is the controller's folder of data, with the log.
 func (s *Scene) DataDir() string { return s.dataDir() }
 

@@ -197,10 +197,14 @@ func TestLifeOfAPod(t *testing.T) {
 	}
 	c.set(relay.RouteType, map[string]types.Resource{"80": route("two")})
 	eventually(t, p.answers("two"))
-	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 2 {
-		t.Errorf("%d names are kept", accepted)
+	keepsNames := func() error {
+		if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 2 {
+			return fmt.Errorf("%d names are kept", accepted)
+		}
+		return nil
 	}
-	checkMetrics(t, p)
+	eventually(t, keepsNames)
+	eventually(t, p.measures)
 
 	eventually(t, p.refuses("nobody.test."))
 
@@ -214,9 +218,7 @@ func TestLifeOfAPod(t *testing.T) {
 	if status := p.relay(); !status.FromDisk || status.Connected {
 		t.Errorf("status %+v", status)
 	}
-	if accepted := p.typeStatus(name.TypeURL).Accepted; accepted != 2 {
-		t.Errorf("%d names are kept", accepted)
-	}
+	eventually(t, keepsNames)
 
 	// It comes back: only what differs travels.
 	c.set(relay.ClusterType, map[string]types.Resource{"d": cluster("d", false)})
@@ -240,12 +242,11 @@ func TestLifeOfAPod(t *testing.T) {
 	p.stop()
 }
 
-// checkMetrics looks for the agent's and for Envoy's metrics, with a cluster's whole name.
-func checkMetrics(t *testing.T, p *pod) {
-	t.Helper()
+// measures says whether there are all of the agent's and of Envoy's metrics, with a cluster's whole name.
+func (p *pod) measures() error {
 	_, body, err := get("http://" + p.cfg.StatusAddr + "/metrics")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for _, want := range []string{
 		"sallyport_agent_envoy_synced 1", "sallyport_agent_nacks_total", "envoy_server_live", `envoy_cluster_name="xds-grpc"`,
@@ -253,9 +254,10 @@ func checkMetrics(t *testing.T, p *pod) {
 		"sallyport_agent_access_log_dropped_total 0", "sallyport_agent_dns_refused_hosts 0", `sallyport_dns_queries_total{`, "sallyport_dns_cache_bytes", "sallyport_dns_names 1",
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("metrics lack %s", want)
+			return fmt.Errorf("metrics lack %s", want)
 		}
 	}
+	return nil
 }
 
 func TestSecondAgentIsRefused(t *testing.T) {
@@ -306,7 +308,7 @@ func get(url string) (status int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
-// eventually waits for processes of others, at most 15 s.
+// eventually waits for processes of others.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	tick := time.NewTicker(30 * time.Millisecond)

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/e2e/freeport"
 	"github.com/sallyport/sallyport/sidecar/relay"
 	"github.com/sallyport/sallyport/xds/digest"
 )
@@ -43,7 +44,11 @@ type controller struct {
 }
 
 func newController(t *testing.T) *controller {
-	c := &controller{t: t, addr: "127.0.0.1:0", caches: map[string]*cache.LinearCache{}}
+	addr, err := freeport.Addr() // which it has when it is started again, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &controller{t: t, addr: addr, caches: map[string]*cache.LinearCache{}}
 	for _, url := range []string{relay.ClusterType, relay.ListenerType, relay.RouteType, relay.EndpointType, name.TypeURL, digest.Type} {
 		c.caches[url] = cache.NewLinearCache(url)
 	}
@@ -58,7 +63,6 @@ func (c *controller) start() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.addr = listener.Addr().String()
 	c.mu.Lock()
 	c.sent = map[string]int{}
 	c.mu.Unlock()

@@ -183,15 +183,22 @@ func TestSlowControllerIsNotAway(t *testing.T) {
 	n.controllerSays(VirtualHost, "v", nil, vhost(t, "80/nobody.invalid", "1"))
 	n.ack(VirtualHost)
 	r := &Relay{machine: n.machine, calls: make(chan func()), stopped: make(chan struct{})}
+	ends := make(chan context.CancelFunc, 1)
 	go func() {
 		for f := range r.calls {
 			f()
+			select {
+			case end := <-ends: // who waits is asked for by now, and waits no longer
+				end()
+			default:
+			}
 		}
 	}()
 	defer close(r.calls)
 	for connected, want := range map[bool]error{true: errSlow, false: ErrAway} {
 		n.connected, n.lost = connected, n.clock
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		ends <- cancel
 		if err := r.Use(ctx, "80", "b.test"); !errors.Is(err, want) {
 			t.Errorf("connected: %t: %v, want %v", connected, err, want)
 		}

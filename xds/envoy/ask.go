@@ -51,6 +51,8 @@ const (
 	// HeaderAsked is what was asked before, of a question that comes again: "sni:port", ":port" for TLS that shows no name, or the
 	// connection's address, where a range is asked for.
 	HeaderAsked = "x-sallyport-asked"
+	// HeaderSilent is "yes" in questions about connections whose client has said nothing yet (MatchSilent).
+	HeaderSilent = "x-sallyport-silent"
 	// HeaderFetched is there when the rows that a question may be for have been fetched (FetchQuestionRoute).
 	HeaderFetched = "x-sallyport-fetched"
 )
@@ -64,7 +66,7 @@ const (
 )
 
 // askHeaders are all headers of a question beside its name and table, in order.
-var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderPeer, HeaderFrom, wire.HeaderRegisteredIn, wire.HeaderDialled}
+var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderSilent, HeaderPeer, HeaderFrom, wire.HeaderRegisteredIn, wire.HeaderDialled}
 
 // askName is the internal listener, and the cluster in front of it, that questions go to which do not go straight to their table.
 const askName = "ask"

@@ -29,6 +29,7 @@ func MarkOutbound() *listenerv3.ListenerFilter {
 		ofPod(wire.StatePod, ambient.Name),
 		State(wire.StateClient, podValue(ambient.Identity), NotShared), // whom policies are about
 		State(wire.StateFrom, "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", NotShared),
+		State(wire.StateSilent, silentYes, NotShared), // until MarkHeard
 	)
 }
 
@@ -88,7 +89,7 @@ func ConnectFromPod(c *clusterv3.Cluster, ipv6 bool) *clusterv3.Cluster {
 	bind.LocalAddressSelector = &corev3.TypedExtensionConfig{
 		Name: "envoy.upstream.local_address_selector.filter_state_override", TypedConfig: ToAny(&selectorv3.Config{}),
 	}
-	if c.Name != wire.InboundPassthrough { // OriginalSrc marks those, and a cluster's own mark would count more
+	if c.Name != wire.InboundPassthrough && c.Name != wire.SilentAgain { // OriginalSrc marks the former, and a cluster's own mark would count more; the latter is to come back
 		bind.SocketOptions = append(bind.SocketOptions, &corev3.SocketOption{
 			Description: "SO_MARK", Level: solSocket, Name: soMark, State: corev3.SocketOption_STATE_PREBIND,
 			Value: &corev3.SocketOption_IntValue{IntValue: wire.ProxyMark},

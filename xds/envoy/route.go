@@ -121,6 +121,11 @@ func HeaderMatches(regex string) *routev3.HeaderMatcher_StringMatch {
 	}}
 }
 
+// headerIs is a header that is one text.
+func headerIs(text string) *routev3.HeaderMatcher_StringMatch {
+	return &routev3.HeaderMatcher_StringMatch{StringMatch: Exact(text)}
+}
+
 // MatchState matches a value of the filter state that the whole of an expression (RE2) matches.
 func MatchState(key, regex string) *matcherv3.FilterStateMatcher {
 	return &matcherv3.FilterStateMatcher{Key: key, Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{

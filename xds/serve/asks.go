@@ -65,6 +65,9 @@ func (c *Cache) endRests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rests = nil
+	if next := c.endLeaving(); !next.IsZero() {
+		c.watchRests(next)
+	}
 	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.VirtualHost}
 	for _, st := range c.streams {
 		for _, t := range types {

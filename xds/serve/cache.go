@@ -118,6 +118,9 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 		}
 	}
 	c.watchHolds()
+	if next := c.nextLeaving(); !next.IsZero() {
+		c.watchRests(next)
+	}
 	c.giveBackAfter(freeEvery)
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -34,6 +35,7 @@ type class struct {
 	all     [typeCount]*listing            // for state-of-the-world streams, once there is one
 	few     map[string]*payload            // of few resources that streams ask for by name, by these
 	mixed   map[mixture]*resource.Resource // translate.InTransition
+	leaving map[string]time.Time           // of a waypoint's: which hosts stay in the view that are gone, and until when
 }
 
 // behind says where streams are that lack the same.
@@ -63,9 +65,12 @@ type difference struct {
 // advance makes the next view. A class under it has its own by then, and differ is what changed in that.
 func (c *class) advance(t *translate.Translator, s *registry.Snapshot, changed registry.Changed, differ []resource.Ref) []resource.Ref {
 	var refs []resource.Ref
-	if c.over != nil {
+	switch {
+	case c.over != nil:
 		c.view, refs = t.UpdateOver(c.view, c.over.view, differ, s, changed)
-	} else {
+	case c.view.Class.Kind == translate.Waypoint:
+		c.view, refs = t.UpdateBut(c.view, s, changed, c.stays)
+	default:
 		c.view, refs = t.Update(c.view, s, changed)
 	}
 	if len(refs) > 0 {

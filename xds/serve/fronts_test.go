@@ -2,7 +2,9 @@ package serve_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +61,13 @@ status: {podIP: 10.1.0.3, phase: Running}
 // fronts is a node and a waypoint, which know of the first pod; the second one may come.
 func fronts(t *testing.T) (l *lab, second *config.Object, front, onNode *client) {
 	t.Helper()
-	read := decode.File("fronted.yaml", []byte(frontedObjects))
+	return frontsOf(t, frontedObjects)
+}
+
+// frontsOf is fronts with other objects.
+func frontsOf(t *testing.T, text string) (l *lab, second *config.Object, front, onNode *client) {
+	t.Helper()
+	read := decode.File("fronted.yaml", []byte(text))
 	if len(read.Findings) > 0 {
 		t.Fatal(read.Findings)
 	}
@@ -149,8 +157,8 @@ func TestRowsStayAtWaypoints(t *testing.T) {
 	}
 	front.quiet()
 	l.apply(second)
-	front.take(resource.VirtualHost) // the same again
 	node.take(resource.VirtualHost)
+	front.quiet() // it has it
 	serve.SetFrontRest(t, 50*time.Millisecond)
 	l.remove(second)
 	if a := front.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"inbound-pods/10.1.0.3"}) {
@@ -175,22 +183,22 @@ func TestWaypointsStayWhatTheyAre(t *testing.T) {
 		front.take(of)
 	}
 	for _, step := range []struct {
-		what, text string
-		gone       bool // for the node
+		what, text  string
+		gone, again bool // for the node; the waypoint is told again
 	}{
-		{"it is for Services alone", gateway("service"), true},
-		{"it is for all", gateway("all"), false},
-		{"the pod leaves", pod(""), true},
-		{"the pod comes back", pod(labelled), false},
-		{"it is for nothing", gateway("none"), true},
-		{"it is for workloads", gateway("workload"), false},
+		{"it is for Services alone", gateway("service"), true, false},
+		{"it is for all", gateway("all"), false, true},
+		{"the pod leaves", pod(""), true, false},
+		{"the pod comes back", pod(labelled), false, false},
+		{"it is for nothing", gateway("none"), true, false},
+		{"it is for workloads", gateway("workload"), false, true},
 	} {
 		read := decode.File("step.yaml", []byte(step.text))
 		if len(read.Findings) > 0 {
 			t.Fatal(read.Findings)
 		}
 		l.apply(&read.Objects[0])
-		if !step.gone {
+		if step.again {
 			front.take(resource.VirtualHost) // the row again
 		}
 		a := node.take(resource.VirtualHost)
@@ -198,5 +206,77 @@ func TestWaypointsStayWhatTheyAre(t *testing.T) {
 			t.Errorf("%s: the node is told of %v, without %v", step.what, a.names(), a.removed)
 		}
 		front.quiet()
+	}
+}
+
+// sharedFront are a Service, and a pod of another namespace, that ask for the waypoint.
+const sharedFront = `---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other, labels: {istio.io/dataplane-mode: ambient}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: third, namespace: other%[1]s}
+spec: {containers: []}
+status: {podIP: 10.1.0.4, phase: Running}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop%[2]s}
+spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80}, {name: tcp-other, port: 5432}]}
+`
+
+// TestWhatLeavesWaypointsStays: when a Service, or the last pod of another namespace, leaves a waypoint, nodes hear of it later: for a while the waypoint is what it was, with the Service's chains
+// and its way to pods of that namespace.
+func TestWhatLeavesWaypointsStays(t *testing.T) {
+	const byPod, byService = ", labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: shop}", ", labels: {istio.io/use-waypoint: waypoint}"
+	open := strings.Replace(frontedObjects, "protocol: HBONE}", "protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}", 1)
+	objects := func(pod, service string) []*config.Object {
+		read := decode.File("shared.yaml", []byte(fmt.Sprintf(sharedFront, pod, service)))
+		if len(read.Findings) > 0 {
+			t.Fatal(read.Findings)
+		}
+		var out []*config.Object
+		for i := range read.Objects {
+			out = append(out, &read.Objects[i])
+		}
+		return out
+	}
+	serve.SetFrontRest(t, time.Hour)
+	l, _, front, node := frontsOf(t, open+fmt.Sprintf(sharedFront, byPod, byService))
+	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.Listener, resource.Route}
+	has := map[resource.Type]answer{}
+	for _, of := range types {
+		front.ask(of, "*")
+		has[of] = front.take(of)
+	}
+	if cluster := string(has[resource.Cluster].values["inbound-pods"]); !strings.Contains(cluster, "/ns/other/") {
+		t.Fatalf("the way to pods knows no other namespace: %q", cluster)
+	}
+	if listener := string(has[resource.Listener].values["connect_terminate"]); !strings.Contains(listener, "web.shop") {
+		t.Fatal("there is no chain for the Service")
+	}
+	l.apply(objects("", byService)...)
+	if a := node.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"pods/10.1.0.4"}) {
+		t.Fatalf("the node is told of %+v", a)
+	}
+	front.quiet()
+	l.apply(objects("", "")...)
+	front.quiet()
+	l.apply(objects(byPod, byService)...) // they come back
+	front.quiet()
+	serve.SetFrontRest(t, 50*time.Millisecond)
+	l.apply(objects("", "")...)
+	for left := map[resource.Type]bool{resource.Cluster: true, resource.Listener: true}; len(left) > 0; {
+		select {
+		case resp := <-front.got:
+			of, _ := resource.ParseType(resp.TypeUrl)
+			front.nonce[resp.TypeUrl] = resp.Nonce
+			front.ack(of)
+			delete(left, of)
+		case <-time.After(time.Minute):
+			t.Fatalf("the waypoint was never told: %v", left)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func inputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 			return nil
 		case c.Kind == Ambient:
 			h = c.sidecar(s).Fronted(h)
-			return &node.Host{Host: outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}, IPv6: c.IPv6}
+			return &node.Host{Host: outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh), Pods: true}, IPv6: c.IPv6}
 		default:
 			return &outbound.Host{SidecarHost: h, Trust: envoy.TrustsOf(s.Mesh)}
 		}

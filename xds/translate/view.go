@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
@@ -186,6 +187,13 @@ func (t *Translator) Update(v *View, s *registry.Snapshot, changed registry.Chan
 	return t.move(newEdit(v), s, changed)
 }
 
+// UpdateBut is Update, but hosts stay as they are that would go, if stays says so; it is told of those that are set, too.
+func (t *Translator) UpdateBut(v *View, s *registry.Snapshot, changed registry.Changed, stays func(host string, goes bool) bool) (*View, []resource.Ref) {
+	e := newEdit(v)
+	e.stays = stays
+	return t.move(e, s, changed)
+}
+
 // move takes an edit to what the snapshot says.
 func (t *Translator) move(e *edit, s *registry.Snapshot, changed registry.Changed) (*View, []resource.Ref) {
 	defer t.packer.Done()
@@ -215,8 +223,11 @@ func affects(changed registry.Changed, c Class) bool {
 
 // edit is one view being made from another.
 type edit struct {
-	next    *View
-	new     bool // it has nothing before that anybody could have been sent
+	next *View
+	new  bool // it has nothing before that anybody could have been sent
+
+	stays func(host string, goes bool) bool // of what goes, what stays for now; may be nil
+
 	sets    [resource.Count]ordered.LayerEdit[*resource.Resource]
 	hosts   *ordered.LayerEdit[*part.Part]
 	uses    uses
@@ -245,6 +256,9 @@ func newEdit(v *View) *edit {
 // setHost replaces a host's share; nil removes it.
 func (e *edit) setHost(host string, p *part.Part) {
 	old, _ := e.hosts.Get(host)
+	if e.stays != nil && old != nil && !strings.HasPrefix(host, ledTo) && e.stays(host, p == nil) { // what routes lead to goes with those
+		return
+	}
 	if old == p {
 		if e.under != nil { // it may be another one below
 			e.foundElsewhere(host, old)

@@ -2,6 +2,8 @@ package translate
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -20,6 +22,20 @@ func podsAt(addresses []string) []string {
 	for i, a := range addresses {
 		out[i] = podAt + a
 	}
+	return out
+}
+
+// Leave is the change by which hosts, or pods, of a view go that have stayed in it (UpdateBut).
+func Leave(hosts []string) (out registry.Changed) {
+	for _, host := range hosts {
+		if address, is := strings.CutPrefix(host, podAt); is {
+			out.Pods = append(out.Pods, address)
+		} else {
+			out.Hosts = append(out.Hosts, host)
+		}
+	}
+	slices.Sort(out.Pods)
+	slices.Sort(out.Hosts)
 	return out
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "bounded.h"
+#include "stack.h"
 
 // Each of the two allocators that DuckDB uses: the C library's, by way of C++, and one of its own, which the linker has call this file's
 // functions (--wrap in bounded.go), where it is there at all.
@@ -52,6 +53,10 @@ static int handling(void) {
 
 static int room(size_t bytes) {
 	if (!bounded) return 1;
+	if (sallyport_stack_ends() && !handling()) {
+		errno = ENOMEM;
+		return 0;
+	}
 	int64_t after = atomic_load_explicit(&taken, memory_order_relaxed) + (int64_t)bytes;
 	if (bytes <= PTRDIFF_MAX / 2 && (int64_t)bytes <= most / ONE_OF) {
 		if (after <= most || ((int64_t)bytes <= little && after <= most + beyond)) return 1;
@@ -66,6 +71,7 @@ static int room(size_t bytes) {
 
 static void count(int64_t bytes) {
 	if (!bounded) return;
+	sallyport_stack_closes();
 	own += bytes;
 	atomic_fetch_add_explicit(&taken, bytes, memory_order_relaxed);
 }
@@ -130,11 +136,12 @@ void sallyport_bound(int64_t bytes) {
 	little = LITTLE;
 	own = 0;
 	refused = 0;
+	sallyport_stack_begin();
 	bounded = 1;
 }
 
 int sallyport_unbound(void) {
 	bounded = 0;
 	atomic_fetch_sub_explicit(&taken, own, memory_order_relaxed);
-	return refused;
+	return sallyport_stack_end() ? SALLYPORT_DEPTH : refused ? SALLYPORT_MEMORY : 0;
 }

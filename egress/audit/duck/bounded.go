@@ -2,6 +2,7 @@ package duck
 
 /*
 #cgo linux LDFLAGS: -Wl,--wrap=duckdb_je_malloc -Wl,--wrap=duckdb_je_calloc -Wl,--wrap=duckdb_je_realloc -Wl,--wrap=duckdb_je_free
+#cgo linux LDFLAGS: -Wl,--wrap=__gxx_personality_v0
 #include "bounded.h"
 */
 import "C"
@@ -11,17 +12,34 @@ import (
 	"database/sql"
 	"fmt"
 	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Refused is what somebody who ran bounded was refused.
+type Refused int
+
+// What is refused. Depth is said where both were.
+const (
+	Nothing Refused = iota
+	Memory
+	Depth // of the stack
 )
 
 // Bounded runs f so that C's memory on its thread, which DuckDB's is where it has no threads of its own, comes to so many bytes more than before at most,
-// together with that of others who run bounded. Beyond them DuckDB is told that there is no memory left; refused says that it was.
-func Bounded(bytes int64, f func()) (refused bool) {
+// together with that of others who run bounded, and that nothing goes deeper than the thread's stack has room for. Beyond either DuckDB is told that there is no memory left.
+func Bounded(bytes int64, f func()) (refused Refused) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if unix.Gettid() == unix.Getpid() { // the first thread's stack grows, and cannot be divided; this one is locked to it, so that another goroutine is elsewhere
+		done := make(chan Refused)
+		go func() { done <- Bounded(bytes, f) }()
+		return <-done
+	}
 	C.sallyport_bound(C.int64_t(bytes))
-	defer func() { refused = C.sallyport_unbound() != 0 }()
+	defer func() { refused = Refused(C.sallyport_unbound()) }()
 	f()
-	return false
+	return Nothing
 }
 
 // MemoryLimit is what DuckDB may take of memory, of what it counts itself, in bytes.

@@ -29,7 +29,7 @@ type RowSink interface {
 // beyondLimit is what statements may take of memory, in all, beside what DuckDB's own limit counts and may have: what functions make of a row.
 const beyondLimit = 128 << 20
 
-// SQL runs one SELECT on the table records, in a transaction that cannot write. What all statements of a process take of memory is bounded.
+// SQL runs one SELECT on the table records, in a transaction that cannot write. What all statements of a process take of memory is bounded, and how deep one is nested.
 func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -41,8 +41,13 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 		return fmt.Errorf("audit sql: %w", err)
 	}
 	refused := duck.Bounded(limit+beyondLimit, func() { err = withoutAdvice(answer(ctx, conn, statement, sink)) })
-	if wrong := (StatementError{}); refused && ctx.Err() == nil && errors.As(err, &wrong) {
-		return StatementError{fmt.Errorf("it needs more memory than there is for statements, %d MB in all: ask for less at a time (%w)", (limit+beyondLimit)/1e6, wrong.Err)}
+	if wrong := (StatementError{}); ctx.Err() == nil && errors.As(err, &wrong) {
+		switch refused {
+		case duck.Memory:
+			return StatementError{fmt.Errorf("it needs more memory than there is for statements, %d MB in all: ask for less at a time (%w)", (limit+beyondLimit)/1e6, wrong.Err)}
+		case duck.Depth:
+			return StatementError{errors.New("it is nested too deep, or makes a value or a pattern that is")}
+		}
 	}
 	return err
 }

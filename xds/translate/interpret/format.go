@@ -93,6 +93,12 @@ func (s *scope) value(command, argument string) (string, bool) {
 	case "DOWNSTREAM_LOCAL_ADDRESS":
 		s.mustBeOutside(command)
 		return s.to.String(), true
+	case "DOWNSTREAM_REMOTE_ADDRESS":
+		if s.request != nil || s.trusts > 0 {
+			unknown("%%%s%% of a request", command)
+		}
+		s.mustBeOutside(command)
+		return s.from.String(), true
 	case "DOWNSTREAM_LOCAL_PORT":
 		s.mustBeOutside(command)
 		return strconv.Itoa(int(s.to.Port())), true

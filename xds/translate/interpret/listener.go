@@ -104,7 +104,7 @@ func (n *conn) inspect() bool {
 		}
 		switch m := m.(type) {
 		case *originaldstv3.OriginalDst:
-			n.restored = n.redirected
+			n.restore()
 			continue
 		case *listenerstatev3.Config:
 			n.state.set(&scope{conn: n, state: n.state, metadata: n.metadata}, m.OnAccept)
@@ -124,8 +124,27 @@ func (n *conn) inspect() bool {
 			n.close("the client says nothing")
 			return false
 		}
+		if n.bytes.Waits { // the filters behind are passed over
+			return true
+		}
 	}
 	return true
+}
+
+// restore finds the original destination: the kernel's, or, at an internal listener, what the state says.
+func (n *conn) restore() {
+	if n.to.IsValid() {
+		n.restored = n.redirected
+		return
+	}
+	to, err := netip.ParseAddrPort(n.state[keyLocal].text)
+	if err != nil {
+		return
+	}
+	n.to, n.restored = to, true
+	if from, err := netip.ParseAddrPort(n.state[keyRemote].text); err == nil {
+		n.from = from
+	}
 }
 
 // holds says whether a predicate for listener filters is true.

@@ -25,6 +25,8 @@ const (
 	keyOriginalDst  = "envoy.network.transport_socket.original_dst_address"
 	keyDynamicHost  = "envoy.upstream.dynamic_host"
 	keyDynamicPort  = "envoy.upstream.dynamic_port"
+	keyLocal        = "envoy.filters.listener.original_dst.local_ip"
+	keyRemote       = "envoy.filters.listener.original_dst.remote_ip"
 	keyIdentity     = "envoy.tls.certificate_mappers.on_demand_secret"
 	hashableString  = "envoy.hashable_string"
 	plainStringType = "envoy.string"
@@ -52,7 +54,7 @@ func takes(key, factory, text string) bool {
 	switch factory {
 	case hashableString, plainStringType, keyTCPCluster, keyALPN, keyServerName, keyDynamicHost:
 		return true
-	case keyOriginalDst:
+	case keyOriginalDst, keyLocal, keyRemote:
 		_, err := netip.ParseAddrPort(text)
 		return err == nil
 	case keyDynamicPort:

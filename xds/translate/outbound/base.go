@@ -65,11 +65,11 @@ func base(in Inputs) []*resource.Resource {
 // questions are where they are taken, and those answered that are about ports without a table of their own.
 func (in Inputs) questions() []*resource.Resource {
 	if in.Pods {
-		return append([]*resource.Resource{
+		return slices.Concat([]*resource.Resource{
 			envoy.SealCluster(envoy.QuestionCluster(envoy.AllTables)),
 			envoy.Seal(resource.Listener, envoy.AllTables, envoy.TableListener(envoy.AllTables, "", envoy.AskedOfPod)),
 			envoy.ScopedRoutes(wire.CatchAllDecide),
-		}, in.podsTable()...)
+		}, in.podsTable(), in.silent())
 	}
 	return append(envoy.QuestionListeners(),
 		envoy.SealCluster(envoy.QuestionCluster(wire.CatchAllDecide)),
@@ -108,7 +108,11 @@ func (in Inputs) redirectListeners() []*resource.Resource {
 // table is a port's route table.
 func (in Inputs) table(p Listening) *routev3.RouteConfiguration {
 	name := p.route()
-	last := lastResort(in.Outside, append(askAgain(p), answerHeld(in.Outside))...)
+	asked := append(askAgain(p), answerHeld(in.Outside))
+	if in.Pods && slices.Contains(AlwaysListening, p.Number) { // whoever connects there speaks first, whatever the address
+		asked = append(asked, envoy.WaitLonger())
+	}
+	last := lastResort(in.Outside, asked...)
 	if in.Fetch == 0 {
 		return envoy.RouteTable(name, last, in.Hosts, true)
 	}

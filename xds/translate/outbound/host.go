@@ -23,6 +23,7 @@ import (
 type Host struct {
 	resolve.SidecarHost
 	Trust envoy.TrustDomains
+	Pods  bool // it is a host of the proxy of a node
 }
 
 // Part is one host's share of a sidecar's configuration: a virtual host for each port, the name that its DNS answers, and, where
@@ -143,6 +144,9 @@ func (h *Host) rows(port registry.Port, r *resolve.Route) []*routev3.Route {
 	httproute.Within(row.Match, r.L4)
 	if h.RegisteredBySeveral && r.Action == resolve.Forward && r.For == resolve.Requests && h.ByGateway() {
 		row.RequestHeadersToAdd = append(row.RequestHeadersToAdd, registeredIn(h.Service)) // an answer says it in the tunnel's name
+	}
+	if h.Pods && waits(r) {
+		return []*routev3.Route{envoy.WaitLonger(), row}
 	}
 	return []*routev3.Route{row}
 }

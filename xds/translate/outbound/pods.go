@@ -53,6 +53,7 @@ func podOutbound(in Inputs) *listenerv3.Listener {
 		}
 	}
 	l.ListenerFilters = append([]*listenerv3.ListenerFilter{envoy.MarkOutbound(), envoy.OriginalDst(), envoy.NameTables(in.Own, ports)}, in.inspectors(silent...)...)
+	l.ListenerFilters = append(l.ListenerFilters, envoy.MarkHeard())
 	at := map[string]*envoy.OnMatch{} // by port
 	itself := envoy.LoopGuardChains(wire.VirtualOutbound, in.nowhere())
 	for _, c := range itself { // one does for both ports

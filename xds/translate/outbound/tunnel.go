@@ -24,6 +24,7 @@ type tunnel struct {
 	mesh    bool   // it is logged where it leads to a pod, too
 	told    bool   // the agent is told when one that leaves has begun
 	own     string // of all, the namespace whose tables they are
+	silent  bool   // of all, its client was slow to begin: it comes by the internal listener that waits longer
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -36,6 +37,10 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		envoy.TunnelProtocols(),
 		envoy.State(wire.StateServerName, envoy.AnswerFormat(envoy.SaySNI), envoy.NotShared),
 		envoy.ComputedState(wire.StateServerName, envoy.AnswerExpression(envoy.SayDialled)+" + destination.address + "+envoy.AnswerExpression(envoy.SayHost), envoy.NotShared),
+	}
+	if t.all && !t.tls && !t.silent {
+		q.Also[envoy.HeaderSilent] = envoy.SilentFormat
+		whereto = append(whereto, envoy.TellSilent()...)
 	}
 	if t.tls {
 		q.Name, q.Also[envoy.HeaderKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS
@@ -50,6 +55,9 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		)
 	}
 	out := envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}
+	if t.silent {
+		out.Tags[wire.TagSource] = envoy.TagFormats[wire.TagSource]
+	}
 	if t.told {
 		tag := t.begun().Tag()
 		out.Begins, out.Leaving, out.Tags[wire.TagTunnel] = true, true, tag
@@ -64,7 +72,11 @@ func (t tunnel) filters() []*listenerv3.Filter {
 // begun is what the agent is told. A port where nothing is registered may have a table later, which is to be asked then (package tunnels).
 func (t tunnel) begun() wire.Leaving {
 	out := wire.Leaving{Local: wire.LeavingLocal, Client: wire.LeavingClient, Kind: envoy.KindTCP, To: "%DOWNSTREAM_LOCAL_ADDRESS%", Table: t.table, Range: t.asRange}
+	if t.silent {
+		out.Local, out.Client = envoy.SilentLocal, envoy.SilentClient
+	}
 	switch {
+	case t.silent: // at a port that has a table
 	case t.table == envoy.TableFormat:
 		out.Table = envoy.PortTableFormat(t.own)
 	case t.table == wire.CatchAllDecide:

@@ -1,0 +1,76 @@
+package envoy
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+// A client that says nothing may be slow to begin, or wait for its server. One listener takes all that a pod sends, and Envoy has one time for a listener to wait for first
+// bytes. So that is short, and what a table then says about the address decides: where clients speak first, the connection goes on to an internal listener that waits
+// longer (docs/adr/0169-clients-that-are-slow-to-begin.md).
+
+// The values of wire.StateSilent. Envoy passes over the rest of a listener's filters when one has waited too long, so a filter behind those that read says that there is something.
+const (
+	silentYes = "yes"
+	silentNo  = "no"
+)
+
+// MarkHeard comes after the filters that read.
+func MarkHeard() *listenerv3.ListenerFilter {
+	return atFirst(State(wire.StateSilent, silentNo, NotShared))
+}
+
+// SilentFormat is a format string: what HeaderSilent says of a connection.
+const SilentFormat = "%FILTER_STATE(" + wire.StateSilent + ":PLAIN)%"
+
+// MatchSilent matches questions about connections whose client has said nothing. Agents ask without that header about what is open, and so are answered as if there were no such row.
+func MatchSilent() *routev3.RouteMatch {
+	m := MatchQuestion(KindTCP)
+	m.Headers = []*routev3.HeaderMatcher{{Name: HeaderSilent, HeaderMatchSpecifier: headerIs(silentYes)}}
+	return m
+}
+
+// WaitLonger is the row that has them waited for.
+func WaitLonger() *routev3.Route {
+	return Answer{Cluster: wire.SilentName, LoggedBy: LoggedInside}.Row(MatchSilent())
+}
+
+// TellSilent is what the internal listener is told of a connection: the addresses, as Envoy's filter of original destinations reads them; which table is asked; and the proxy's own
+// end, for the agent. Answers other than WaitLonger's have a route's name: behind that, an address is none, and so is not shared, or each connection would have a pool of its own.
+func TellSilent() []*statev3.FilterStateValue {
+	unless := AnswerFormat(sayRoute)
+	return []*statev3.FilterStateValue{
+		State(stateLocal, "%DOWNSTREAM_LOCAL_ADDRESS%"+unless, SharedOnce),
+		State(stateRemote, "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%"+unless, SharedOnce),
+		State(wire.StateTable, TableFormat, SharedOnce),
+		State(wire.StateDoor, wire.LeavingLocal, SharedOnce),
+	}
+}
+
+// KnowSilent says in the internal listener whose a connection is, and whence, as a pod's listener does.
+func KnowSilent() *listenerv3.Filter {
+	return SetFilterState(
+		State(wire.StateClient, "%FILTER_STATE("+wire.StateIdentity+":PLAIN)%", NotShared),
+		State(wire.StateFrom, "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", NotShared),
+		State(wire.StateSource, "%DOWNSTREAM_REMOTE_ADDRESS%", NotShared), // the log's
+	)
+}
+
+// The two ends of a connection there, as LeavingLocal and LeavingClient are elsewhere.
+const (
+	SilentLocal  = "%FILTER_STATE(" + wire.StateDoor + ":PLAIN)%"
+	SilentClient = "%DOWNSTREAM_REMOTE_ADDRESS%"
+)
+
+// ConnectAgain is what becomes of a client that has spoken at last: its connection is made once more, to where it wanted to go. By the cluster the proxy connects from the pod's network without the
+// mark that lets it pass, so the pod's rules lead it to the pod's listener, where the first bytes are there at once. So it is served as anybody is, by a connection of the network's: behind one
+// inside of Envoy a connection manager's close would be read as a reset, before the response (docs/adr/0061-first-words-and-long-names.md).
+func ConnectAgain() []*listenerv3.Filter {
+	return []*listenerv3.Filter{
+		SetFilterState(State(wire.StateOriginalDst, "%DOWNSTREAM_LOCAL_ADDRESS%", NotShared)),
+		TCPProxy{Stat: wire.SilentAgain, Cluster: wire.SilentAgain}.Filter(),
+	}
+}
