@@ -177,7 +177,50 @@ func (r hostileRole) holds(t *testing.T) {
 			t.Errorf("/admin/x with %s: %d %v", url, got, err)
 		}
 	}
+	for _, path := range []string{ // none of which may get through, whatever says no
+		"/admin%00/x", "/public/..%2fadmin/x", "/public/..;/admin/x", "/public/%2e%2e;/admin/x", "/public/.%2e/admin/x", "/%2e%2e/admin/x", "///admin///x", "/admin%5cx", "/public/..\\admin/x",
+		"/admin%09/x", "/%2fadmin/x", "/;/admin/x", "/.;/admin/x", "/admin/..;/x", "/%61%64%6d%69%6e", "/public/%252e%252e/admin/x", "HTTP://" + own + "/admin/x", "http://x@" + own + "/admin/x",
+	} {
+		if got, err := r.ask("GET", path, own, ""); err == nil && got < 300 {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
 	r.holdsHosts(t)
+	if !r.byConn {
+		r.holdsBodies(t)
+	}
+}
+
+// holdsBodies: what looks to one like a request's body, and to another like the next request, is neither let through nor read in two ways.
+func (r hostileRole) holdsBodies(t *testing.T) {
+	own := r.authority(r.host)
+	const hidden = "GET /admin/x HTTP/1.1\r\nHost: "
+	for what, text := range map[string]string{
+		"two lengths":               "POST /public HTTP/1.1\r\nHost: " + own + "\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n" + hidden + own + "\r\n\r\n",
+		"a length and chunks":       "POST /public HTTP/1.1\r\nHost: " + own + "\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden + own + "\r\n\r\n",
+		"another coding":            "POST /public HTTP/1.1\r\nHost: " + own + "\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden + own + "\r\n\r\n",
+		"a space before the colon":  "POST /public HTTP/1.1\r\nHost: " + own + "\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden + own + "\r\n\r\n",
+		"two hosts":                 "GET /public HTTP/1.1\r\nHost: " + own + "\r\nHost: denied-" + own + "\r\n\r\n",
+		"a host on the second line": "GET /public HTTP/1.1\r\nHost:\r\n denied-" + own + "\r\n\r\n",
+		"one after the other":       "GET /public HTTP/1.1\r\nHost: " + own + "\r\n\r\n" + hidden + own + "\r\nConnection: close\r\n\r\n",
+	} {
+		c, err := r.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, err = io.WriteString(c, text)
+		for in, n := bufio.NewReader(c), 0; err == nil && n < 2; n++ {
+			var got int
+			if got, err = statusOn(in); err == nil && (got == reachedDenied || n > 0 && got < 300) {
+				t.Errorf("%s: answer %d is %d", what, n, got)
+			}
+			if got >= 400 && n == 0 {
+				break // it may wait for what comes no more
+			}
+		}
+		_ = c.Close()
+	}
 }
 
 // holdsHosts: what a request says that it is for is what policies are asked about, or it goes where its connection is for, and nowhere else.
@@ -186,6 +229,14 @@ func (r hostileRole) holdsHosts(t *testing.T) {
 	for _, host := range []string{denied, "DENIED-" + r.authority(r.host), r.authority("denied-" + r.host + "."), "denied-" + r.host} {
 		if got, err := r.ask("GET", "/public", host, ""); got == reachedDenied || err == nil && (got == 200) != r.byConn {
 			t.Errorf("Host: %s: %d", host, got)
+		}
+	}
+	for _, host := range []string{ // names that somebody may take for the one that is denied
+		"x@" + denied, own + ",denied-" + own, own + " " + denied, denied + "%00", "denied-" + own + "#@" + own, own + "/@" + denied, "denied-" + r.host + ":0" + fmt.Sprint(hostilePort), "denied-" + r.host + ":", "denied-" + r.host + "..:" + fmt.Sprint(hostilePort),
+		"%64enied-" + own, "[denied-" + r.host + "]:" + fmt.Sprint(hostilePort), "[::ffff:" + world.OutsideAddrs[0].String() + "]:" + fmt.Sprint(hostilePort),
+	} {
+		if got, err := r.ask("GET", "/public", host, ""); err == nil && got == reachedDenied {
+			t.Errorf("Host: %s: it got there", host)
 		}
 	}
 	kept, err := r.dial()

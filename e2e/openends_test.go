@@ -49,6 +49,7 @@ func TestOpenConnectionsEnd(t *testing.T) {
 	shop.host = other.Host()
 	o.callers["shop"] = shop
 	inOrder(t, []part{
+		{"the mesh's first policy", o.first},
 		{"an edit that denies", o.edited},
 		{"tunnels that a client makes itself", o.ownTunnels},
 		{"an edit that changes nothing for them", o.unchanged},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -150,6 +152,43 @@ func (o *openEnds) keeps(t *testing.T) {
 		}
 		return nil
 	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// first: where policies are expected, the mesh's first one ends what was under way before there was any.
+func (o *openEnds) first(t *testing.T) {
+	was, err := os.ReadFile(o.scene.MeshConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(text []byte) {
+		if err := os.WriteFile(o.scene.MeshConfig(), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(append(bytes.Clone(was), "  policy: {expected: true}\n"...))
+	defer set(was)
+	underWay := func() float64 { return o.metric(t, "sallyport_agent_requests_under_way") }
+	if err := world.Within(o.ctx, time.Minute, func() error { // the settings are there when it is told of
+		k := o.open(t, "app", "http", "talks.open.test/early")
+		defer func() { _ = k.conn.Close() }()
+		if underWay() == 0 {
+			return errors.New("nobody is told of requests under way")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	gone := []*talk{
+		o.open(t, "app", "http", "talks.open.test/in/one"), o.open(t, "app", "ws", "talks.open.test/in/ws"), o.upload(t, "app", "POST", "/in/upload"),
+	}
+	stay := []*talk{o.open(t, "app", "http", "talks.open.test/stays"), o.open(t, "shop", "http", "talks.open.test/in/one")}
+	since := time.Now()
+	o.write(t, "  rules: [{hosts: [talks.open.test], paths: [/stays], action: Allow}]\n")
+	o.end(t, since, gone, stay)
+	o.onwards(t, stay)
+	if err := o.scene.Config.Remove("policy.yaml"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,15 +74,35 @@ func (in *ingressScene) silent(t *testing.T) {
 	shop := in.trusting()
 	shop.ServerName, shop.NextProtos = "shop.test", []string{"http/1.1"}
 	mesh := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"istio-http/1.1"}, Certificates: []tls.Certificate{identityOf(t, in.scene.App.RunDir())}}
-	rests, err := in.client.DialContext(t.Context(), "tcp", plain.String())
+	twice := shop.Clone()
+	twice.NextProtos = []string{"h2"}
+	passed := in.trusting()
+	passed.ServerName = "passed.test"
+	stays := func(s silence) net.Conn {
+		c, err := s.open(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", s.what, err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+		return c
+	}
+	rest := map[string]net.Conn{
+		"plain.test":  stays(silence{"plain text", in.client, plain, nil, ""}),
+		"shop.test":   stays(silence{"TLS", in.client, secure, shop, ""}),
+		"passed.test": stays(silence{"TLS that passes", in.client, secure, passed, ""}), // and says nothing yet
+	}
+	for _, name := range []string{"plain.test", "shop.test"} {
+		if err := oneRequest(rest[name], name); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	waits := bufio.NewReader(stays(silence{"a request that waits", in.client, secure, shop, "GET /slow HTTP/1.1\r\nHost: shop.test\r\n\r\n"}))
+	answer, err := http.ReadResponse(waits, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = rests.Close() }()
-	_ = rests.SetDeadline(time.Now().Add(2 * time.Minute))
-	if err := oneRequest(rests, "plain.test"); err != nil {
-		t.Fatal(err)
-	}
+	defer func() { _ = answer.Body.Close() }()
 	areGone(t, []silence{
 		{"nothing", in.client, plain, nil, ""},
 		{"a byte", in.client, plain, nil, "G"},
@@ -89,11 +112,19 @@ func (in *ingressScene) silent(t *testing.T) {
 		{"half a ClientHello", in.client, secure, nil, hello[:len(hello)/2]},
 		{"a ClientHello", in.client, secure, nil, hello},
 		{"half a head in TLS", in.client, secure, shop, halfHead},
+		{"a handshake", in.client, secure, shop, ""},
+		{"HTTP/2's preface", in.client, secure, twice, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"},
 		{"half a head, to a pod", in.client, pod, nil, halfHead},
 		{"half a head in mutual TLS, to a pod", in.client, pod, mesh, halfHead},
 	})
-	if err := oneRequest(rests, "plain.test"); err != nil {
-		t.Errorf("a connection that has carried a request, and rested: %v", err)
+	for name, c := range rest {
+		if err := oneRequest(c, name); err != nil {
+			t.Errorf("a connection that has carried something, and rested, to %s: %v", name, err)
+		}
+	}
+	in.more <- struct{}{}
+	if body, err := io.ReadAll(answer.Body); err != nil || !strings.HasSuffix(string(body), "the rest\n") {
+		t.Errorf("a request that waited: %q, %v", body, err)
 	}
 }
 

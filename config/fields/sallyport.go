@@ -14,12 +14,14 @@ var Sallyport = []Field{
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
 	{Path: "traceProxies", Fate: Applied, Why: "agents may trace their own Envoy (ptrace) to end a connection that is denied, where nothing else does, unless it is false"},
 	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
-	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request, with those that never said anything; 15m without it"},
+	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request; 15m without it"},
+	{Path: "ingress.keepSilent", Fate: Applied, Why: "a connection that has shaken hands and asks for nothing has a quarter of a minute, unless it is true; not where TLS passes at the same port, or TCP"},
 	{Path: "ingress.http3", Fate: Applied, Why: "where a Service of the gateway's pods has the port for UDP, by servers that ask no certificate of clients; not beside the PROXY protocol"},
 	{Path: "nodeAgents", Fate: Applied},
 	{Path: "exportedTables", Fate: Applied, Why: "at nodes: of how many namespaces what one other namespace exports to them by name counts there"},
 	{Path: "tcpPorts", Fate: Applied, Why: "where workloads' proxies wait for no client's first bytes, and read no names and no requests"},
 	{Path: "cluster", Fate: Applied}, {Path: "network", Fate: Applied}, {Path: "networks", Fate: Applied, Why: "as Istio's meshNetworks, which are read of its ConfigMap too"},
+	{Path: "policy.expected", Fate: Applied, Why: "requests under way are told of before there is any policy, so that the first one ends those that it denies"},
 	{Path: "policy.require", Fate: Applied, Why: "by lint and the webhook: a policy that is there already stays in use"},
 }
 

@@ -17,9 +17,10 @@ type Ingress struct {
 	TrustedProxies uint32
 	// ProxyProtocol says that connections begin with a header of the PROXY protocol, by which their client is known.
 	ProxyProtocol bool
-	// IdleTimeout is how long a connection from outside stays that carries no request, also one that never said anything behind its
-	// handshake; 0 is the usual time.
+	// IdleTimeout is how long a connection from outside stays that carries no request; 0 is the usual time.
 	IdleTimeout time.Duration
+	// KeepSilent keeps connections that have shaken hands, and by which nothing has been asked for yet, for as long as others that rest. Without it they have a quarter of a minute.
+	KeepSilent bool
 	// HTTP3 says that servers which end TLS speak HTTP/3, too, where a Service of the gateway's pods has their port for UDP; Istio's PILOT_ENABLE_QUIC_LISTENERS.
 	HTTP3 bool
 	// ClientCertificates is what becomes of X-Forwarded-Client-Cert.
@@ -56,8 +57,9 @@ func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Probl
 
 // ingress reads sallyport.ingress.
 func (b *block) ingress(i *Ingress, v any) {
-	fields := b.fields("sallyport.ingress", v, "ownNamespace", "idleTimeout", "http3")
+	fields := b.fields("sallyport.ingress", v, "ownNamespace", "idleTimeout", "keepSilent", "http3")
 	i.OwnNamespace = b.yes("sallyport.ingress.ownNamespace", fields["ownNamespace"])
+	i.KeepSilent = b.yes("sallyport.ingress.keepSilent", fields["keepSilent"])
 	i.HTTP3 = b.yes("sallyport.ingress.http3", fields["http3"])
 	if s := b.text("sallyport.ingress.idleTimeout", fields["idleTimeout"]); s != "" {
 		d, err := time.ParseDuration(s)

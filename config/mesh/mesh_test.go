@@ -38,13 +38,13 @@ sallyport:
     allowPrivateFor: {shop: [Pay.Example, 10.2.2.3/16, 10.2.0.0/16], bank: []}
   certificateFolders: {gateway: /etc/gateway, sidecar: /etc/certs}
   audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny, mesh: all}
-  policy: {require: [reason, owner, ticket, expires<=90d]}
+  policy: {require: [reason, owner, ticket, expires<=90d], expected: true}
   fetch: onUse
   keepUnused: 1h
   exportedTables: 3
   traceProxies: false
   tcpPorts: [2181, 2003, 2181]
-  ingress: {idleTimeout: 30s}
+  ingress: {idleTimeout: 30s, keepSilent: true}
 `
 
 func TestParse(t *testing.T) {
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	want.ProtocolDetectionTimeout, want.ConnectTimeout = 100*time.Millisecond, 3*time.Second
 	want.DefaultServiceExportTo, want.DefaultServiceEntryExportTo = []string{"."}, []string{"."}
 	want.DefaultGateway = Gateway{"egress", "door"}
-	want.Ingress.IdleTimeout = 30 * time.Second
+	want.Ingress.IdleTimeout, want.Ingress.KeepSilent = 30*time.Second, true
 	want.DNS = DNS{
 		Unregistered: Resolve, ECH: Keep, Local: []string{"corp", "k8s.example"}, Rate: 100, OddRate: 0.5,
 		Upstreams:       []string{"10.0.0.10:53", "10.0.0.11:5353", "[fd00::1]:53", "tls://192.0.2.1:853#dns.example", "tcp://[fd00::2]:53"},
@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}
 
 	want.Fetch, want.KeepUnused = OnUse, time.Hour
-	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}}
+	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}, Expected: true}
 
 	closed, dynamic := Default(), Default()
 	closed.OutboundAllowAny, dynamic.OutboundDynamicDNS = false, true

@@ -10,6 +10,9 @@ import (
 // Policy is the sallyport.policy block: what the mesh's owner asks of EgressPolicies.
 type Policy struct {
 	Require Require
+	// Expected has proxies keep an eye on requests under way before there is any policy, so that the mesh's first one ends those that it denies, too. It costs each request what policies do without
+	// their rules.
+	Expected bool
 }
 
 // Require is what rules that allow must say. The zero value asks for nothing.
@@ -23,7 +26,8 @@ const requireForms = `write reason, owner, ticket, expires, or expires<=90d`
 
 // policy reads sallyport.policy.
 func (b *block) policy(tree any) (p Policy) {
-	in := b.fields("sallyport.policy", tree, "require")
+	in := b.fields("sallyport.policy", tree, "require", "expected")
+	p.Expected = b.yes("sallyport.policy.expected", in["expected"])
 	for at, item := range b.texts("sallyport.policy.require", in["require"]) {
 		switch name, within, bounded := strings.Cut(item, "<="); {
 		case bounded && strings.TrimSpace(name) == "expires":

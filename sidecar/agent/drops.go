@@ -97,6 +97,21 @@ func (d *drops) note(now uint64) error {
 	return d.gap(lost, "Envoy dropped access log entries that the agent did not take in time")
 }
 
+// lostEntries says whether Envoy has thrown entries away since it was asked before. An Envoy that begins anew may have, too.
+func (a *agent) lostEntries() func(context.Context) (bool, error) {
+	var last uint64
+	client := &http.Client{Timeout: listenedPatience, Transport: &http.Transport{DisableKeepAlives: true}}
+	return func(ctx context.Context) (bool, error) {
+		now, err := readStat(ctx, client, a.cfg.admin(), droppedStat)
+		if err != nil {
+			return false, err
+		}
+		lost := now != last
+		last = now
+		return lost, nil
+	}
+}
+
 // readStat asks Envoy for one number of its statistics, which is 0 where it has not counted yet.
 func readStat(ctx context.Context, client *http.Client, admin, stat string) (uint64, error) {
 	all, err := readStats(ctx, client, admin, regexp.QuoteMeta(stat))

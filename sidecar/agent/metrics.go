@@ -22,6 +22,7 @@ type collector struct {
 	tunnelsFailed, tunnelsUnasked      *prometheus.Desc
 	tunnelsEnds                        *prometheus.Desc
 	requests, requestsRefused          *prometheus.Desc
+	silent                             *prometheus.Desc
 }
 
 func newCollector(a *agent) *collector {
@@ -53,6 +54,7 @@ func newCollector(a *agent) *collector {
 		tunnelsUnasked:   desc("tunnels_unanswered_total", "Questions about open tunnels that the gateway's table did not answer, so that they are asked again, or whose answer rests on headers that nobody knows any more."),
 		requests:         desc("requests_under_way", "Requests that are under way, and can be ended: those through an egress gateway, and those that leave from where no gateway is."),
 		requestsRefused:  desc("requests_refused_total", "Requests that could not go on, because nobody could have ended them: there were too many, or nobody could ask about them."),
+		silent:           desc("silent_ended_total", "Connections from outside that were ended since nothing had been asked for by them, for as long as they were there."),
 		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
 }
@@ -64,7 +66,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
 		c.refusing, c.envoyDropped, c.refusedHosts,
 		c.tunnels, c.tunnelsDenied, c.tunnelsUntracked, c.tunnelsEnded, c.tunnelsFailed, c.tunnelsUnasked, c.tunnelsEnds,
-		c.requests, c.requestsRefused,
+		c.requests, c.requestsRefused, c.silent,
 	} {
 		out <- d
 	}
@@ -94,6 +96,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	open := c.agent.tunnels.Stats()
 	put(c.requests, prometheus.GaugeValue, float64(open.Requests))
 	put(c.requestsRefused, prometheus.CounterValue, float64(open.Refused))
+	put(c.silent, prometheus.CounterValue, float64(open.Silent))
 	put(c.tunnelsDenied, prometheus.GaugeValue, float64(open.Denied))
 	put(c.tunnelsEnded, prometheus.CounterValue, float64(open.Ended))
 	put(c.tunnelsFailed, prometheus.CounterValue, float64(open.Failed))

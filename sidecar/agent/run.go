@@ -82,6 +82,9 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 		group.Go(func() error { a.prober.Run(ctx); return nil })
 	}
 	group.Go(func() error { a.tunnels.Run(ctx); return nil })
+	if a.router() {
+		group.Go(func() error { a.tunnels.RunSilent(ctx, a.lostEntries()); return nil })
+	}
 }
 
 // shipTheRest waits for the records of Envoy's last moments.

@@ -133,7 +133,9 @@ func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed [
 		c.Names, c.Bodies = append(c.Names, r.GetName()), append(c.Bodies, r.GetResource().GetValue())
 	}
 	c.Names = append(c.Names, removed...)
-	if !a.router() {
+	if a.router() {
+		a.tunnels.Listens(c)
+	} else {
 		c = c.OfLeaving()
 	}
 	a.tunnels.Changed(c)
@@ -158,6 +160,7 @@ type tunnelLog struct {
 type tunnelReader interface {
 	LogReader
 	Begun() []envoylog.Tunnel
+	Spoke() []netip.AddrPort
 }
 
 // Records implements LogReader.
@@ -165,6 +168,9 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 	records, err := l.tunnelReader.Records(message)
 	for _, t := range l.Begun() {
 		l.open.Begin(t)
+	}
+	for _, client := range l.Spoke() {
+		l.open.Spoke(client)
 	}
 	for i := range records {
 		r, why := &records[i], ""

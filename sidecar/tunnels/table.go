@@ -68,6 +68,7 @@ type Stats struct {
 	Requests                          int    // of them, those that are requests
 	Refused                           uint64 // requests that nobody could keep an eye on
 	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most, that nobody can ask about, or whose connection was not found; ended; not ended; questions without answer
+	Silent                            uint64 // connections that were ended since they never carried a request
 }
 
 // Table is which tunnels are open.
@@ -85,6 +86,8 @@ type Table struct {
 
 	clients clients                      // who is known by his address
 	crowded map[netip.AddrPort]time.Time // clients of connections that nobody here knew, and that were ended to make room, and when
+
+	silent silent // which connections carry requests
 
 	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }
@@ -108,7 +111,10 @@ type tunnel struct {
 
 // New makes a table. It does nothing by itself until Run does.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, requests: requests{of: map[string]*accounts{}}, plan: newPlan(), clients: clients{}, crowded: map[netip.AddrPort]time.Time{}}
+	return &Table{
+		cfg: cfg, wake: make(chan struct{}, 1), open: map[key]*tunnel{}, requests: requests{of: map[string]*accounts{}}, plan: newPlan(), clients: clients{}, crowded: map[netip.AddrPort]time.Time{},
+		silent: silent{ports: map[string]telling{}, spoke: map[netip.AddrPort]uint64{}},
+	}
 }
 
 // Begin takes a tunnel that has begun.

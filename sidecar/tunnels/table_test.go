@@ -36,6 +36,7 @@ type lab struct {
 	ended  []uint64          // cookies
 	kernel map[netip.AddrPort]uint64
 	rest   map[netip.AddrPort]time.Duration // for how long nothing has moved
+	stalls time.Duration                    // how long it takes once to say so
 }
 
 // inLab runs a test with a table that is run, and lets time pass by itself.
@@ -83,6 +84,11 @@ func (l *lab) Open(_ []string, each func(sockdiag.Connection)) error {
 }
 
 func (l *lab) Activities(each func(sockdiag.Activity)) error {
+	l.mu.Lock()
+	stalls := l.stalls
+	l.stalls = 0
+	l.mu.Unlock()
+	time.Sleep(stalls) // of synctest
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for remote, cookie := range l.kernel {

@@ -40,7 +40,7 @@ func IngressHCM(route string, m mesh.Ingress) *listenerv3.Filter {
 
 func ingressManager(route string, m mesh.Ingress) *hcmv3.HttpConnectionManager {
 	rest := cmp.Or(m.IdleTimeout, clientRest)
-	return &hcmv3.HttpConnectionManager{
+	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix:        route,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
 		RouteSpecifier:    byRDS(route),
@@ -68,7 +68,15 @@ func ingressManager(route string, m mesh.Ingress) *hcmv3.HttpConnectionManager {
 		DelayedCloseTimeout:             closeWhenWritten(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
+	if !m.KeepSilent {
+		manager.AccessLogOptions = &hcmv3.HttpConnectionManager_HcmAccessLogOptions{AccessLogFlushInterval: durationpb.New(tellEvery)}
+	}
+	return manager
 }
+
+// tellEvery is how often Envoy tells of a request that is under way. So its agent knows by which connections nothing was ever asked for (sidecar/tunnels), and ends those in which nothing
+// moves: Envoy does not tell them from those that rest.
+const tellEvery = 8 * time.Second
 
 func clientCertificates(c mesh.ClientCertificates) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
 	return map[mesh.ClientCertificates]hcmv3.HttpConnectionManager_ForwardClientCertDetails{
@@ -162,10 +170,11 @@ func IngressQuestionListener(table string, hosts InlineHosts) []*resource.Resour
 	}, PlaceholderRow(table, hosts)...)
 }
 
-// IngressTCPFilters asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there.
-func IngressTCPFilters(table, name, kind string, log wire.Place) []*listenerv3.Filter {
+// IngressTCPFilters asks a table where a connection goes that comes in, by name (a format string), and passes everything on to there. It is told of as soon as it got there, if begins
+// says so: where requests come by the same port, as it is with those (tellEvery).
+func IngressTCPFilters(table, name, kind string, log wire.Place, begins bool) []*listenerv3.Filter {
 	q := Question{Table: table, Name: name, Also: map[string]string{HeaderKind: kind}}
-	return append(AuthorizationConnectionFilters(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: QuestionTags(name)}.Filter())
+	return append(AuthorizationConnectionFilters(), q.Filter(), RouteByAnswer(), TCPProxy{Stat: table, Cluster: wire.BlackHoleCluster, Log: log, Tags: QuestionTags(name), Begins: begins, Behind: begins}.Filter())
 }
 
 // PassTLSFilters pass TLS that comes in on to a cluster, as it is, without a question.

@@ -196,9 +196,9 @@ func RoutedAnswer(row *routev3.Route, host string, port uint32, outside string) 
 
 func portText(port uint32) string { return ":" + strconv.FormatUint(uint64(port), 10) }
 
-// Enforcement says which levels of policies there are, whether rules of theirs end, whether there are AuthorizationPolicies and RequestAuthentications, and whether an agent is told of
-// requests that are under way.
-type Enforcement struct{ Root, Own, Ends, Authz, Tokens, Told bool }
+// Enforcement says which levels of policies there are, or that some are expected, whether rules of theirs end, whether there are AuthorizationPolicies and RequestAuthentications, and whether an
+// agent is told of requests that are under way.
+type Enforcement struct{ Root, Own, Expected, Ends, Authz, Tokens, Told bool }
 
 // EnableEnforcement turns the filters on for whatever an exit's table is asked for. A table can be changed without ending a connection, which a
 // listener cannot.
@@ -213,7 +213,7 @@ func EnableEnforcement(table *routev3.RouteConfiguration, which Enforcement) {
 	if which.Own {
 		filters = append(filters, FilterOwn)
 	}
-	if which.Told && (which.Root || which.Own || which.Authz) {
+	if which.Told && (which.Root || which.Own || which.Expected || which.Authz) {
 		filters = append(filters, filterUnderWay, filterTells)
 	}
 	if which.Ends {

@@ -138,7 +138,7 @@ func UpdatePolicies(v *View, s *registry.Snapshot, p PolicyClass, changed regist
 			set := egresspolicy.Set{Root: named(s.Policies(s.Mesh.RootNamespace), p.Root), Own: named(s.OwnPolicies(p.Namespace), p.Own)}
 			e.replace(nil, policyfilter.WorkloadFilters(set, p.Kind == Sidecar, closesUnregistered(s)))
 			if p.Kind == Sidecar {
-				e.replace(nil, envoy.Leaving(len(set.Root)+len(set.Own) > 0, ends(set.Root) || ends(set.Own)))
+				e.replace(nil, envoy.Leaving(s.Mesh.Policy.Expected || len(set.Root)+len(set.Own) > 0, ends(set.Root) || ends(set.Own)))
 			}
 		}
 		if p.Inbound && (changed.Mesh || p.authorizedFrom(changed.Authorization)) {
@@ -192,8 +192,9 @@ func policyNames(s *registry.Snapshot) []string {
 // rootForAll says whether the root namespace's level is one for everybody: then the filter is that level itself, since an index, and what makes the filter that it leads to, cost each request.
 func rootForAll(root resolve.RootLevels) bool { return len(root.Of) == 0 && root.Others != "" }
 
-// policiesKept says which levels anybody has, and whether rules of theirs end.
+// policiesKept says which levels anybody has, whether any are expected, and whether rules of theirs end.
 func policiesKept(s *registry.Snapshot) (k envoy.Enforcement) {
+	k.Expected = s.Mesh.Policy.Expected
 	for _, ns := range s.PolicedNamespaces() {
 		k.Root = k.Root || ns == s.Mesh.RootNamespace
 		k.Own = k.Own || ns != s.Mesh.RootNamespace
@@ -207,7 +208,7 @@ func ends(l egresspolicy.Level) bool { return slices.ContainsFunc(l, (*egresspol
 
 // leavingFrom is what ends requests that leave from a proxy that keeps the policies of some namespaces, beside the root namespace's; authorized says that AuthorizationPolicies are kept for what leaves, too.
 func leavingFrom(s *registry.Snapshot, namespaces []string, authorized bool) []*resource.Resource {
-	policies, end := authorized, false
+	policies, end := authorized || s.Mesh.Policy.Expected, false
 	for _, ns := range append([]string{s.Mesh.RootNamespace}, namespaces...) {
 		l := s.Policies(ns)
 		policies, end = policies || len(l) > 0, end || ends(l)

@@ -2,6 +2,7 @@ package envoylog
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/protobuf"
@@ -15,6 +16,7 @@ type Reader struct {
 	place   wire.Place
 	records []record.Record
 	begun   []Tunnel
+	spoke   []netip.AddrPort
 }
 
 // NewReader reads what a node's Envoy sends.
@@ -24,7 +26,7 @@ func NewReader(n Node) *Reader { return &Reader{node: n} }
 // all of its entries come from. The records are good until the next call; their texts are parts of the message. The error is of a
 // message that is none: what came before the fault is in the records.
 func (r *Reader) Records(message string) ([]record.Record, error) {
-	r.records, r.begun = r.records[:0], r.begun[:0]
+	r.records, r.begun, r.spoke = r.records[:0], r.begun[:0], r.spoke[:0]
 	f := protobuf.Scan(message)
 	for f.Next() {
 		var err error
@@ -65,6 +67,7 @@ func (r *Reader) requests(list string) error {
 		if err := l.readHTTP(f.Text); err != nil {
 			return malformed("entry", err)
 		}
+		r.speaks(&l)
 		if l.begins {
 			r.upgrade(&l)
 		}
@@ -78,6 +81,20 @@ func (r *Reader) requests(list string) error {
 	return malformed("entries", f.Err())
 }
 
+// Spoke are the clients, as they are connected, of whose connections the last message says that they carry something: of what comes in from outside, requests, also those under way, and what is
+// passed on as it is. They are good until the next call.
+func (r *Reader) Spoke() []netip.AddrPort { return r.spoke }
+
+// speaks takes note of whose connection it is.
+func (r *Reader) speaks(l *logged) {
+	if r.place != wire.IngressHTTP && r.place != wire.IngressTLS && r.place != wire.IngressTCP {
+		return
+	}
+	if at, err := netip.ParseAddr(l.direct.ip); err == nil {
+		r.spoke = append(r.spoke, netip.AddrPortFrom(at, uint16(l.direct.port)))
+	}
+}
+
 // connections makes records of the entries of TCP proxies.
 func (r *Reader) connections(list string) error {
 	f := protobuf.Scan(list)
@@ -89,6 +106,7 @@ func (r *Reader) connections(list string) error {
 		if err := l.readTCP(f.Text); err != nil {
 			return malformed("entry", err)
 		}
+		r.speaks(&l)
 		switch {
 		case l.begins:
 			r.begin(&l)

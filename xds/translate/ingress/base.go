@@ -119,7 +119,7 @@ func (p port) listener(in Inputs) *listenerv3.Listener {
 		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressHCM(table, in.Mesh))}
 		envoy.WithFirstByteTimeout(l)
 	case registry.ServesBytes:
-		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressTCPFilters(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP)...)}
+		l.FilterChains = []*listenerv3.FilterChain{envoy.FilterChain(table, nil, envoy.IngressTCPFilters(table, wire.IngressAny+":%DOWNSTREAM_LOCAL_PORT%", envoy.KindTCP, wire.IngressTCP, false)...)}
 	default:
 		l.ListenerFilters = append(l.ListenerFilters, envoy.InspectTLS())
 		shared := false
@@ -198,8 +198,9 @@ func tlsChain(s resolve.IngressServer, m mesh.Ingress) *listenerv3.FilterChain {
 		closed.Log, closed.Policy, closed.Revision = wire.IngressTLS, envoy.ObjectRef(s.Gateway), s.Revision
 		return envoy.FilterChain(name, match, closed.Filter())
 	}
+	begins := !m.KeepSilent && s.Serves != registry.PassesMesh // by whose ports no requests come
 	asks := func() []*listenerv3.Filter {
-		return envoy.IngressTCPFilters(tableName(s.Table), "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS)
+		return envoy.IngressTCPFilters(tableName(s.Table), "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS, wire.IngressTLS, begins)
 	}
 	switch s.Serves {
 	case registry.ServesTLSRequests:

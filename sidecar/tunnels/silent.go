@@ -1,0 +1,310 @@
+package tunnels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sallyport/sallyport/sidecar/sockdiag"
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+const (
+	// silentAfter is for how long nothing has moved in a connection that is ended because it never carried a request. It is longer than it takes to be told of a
+	// request that is under way: xds/envoy's tellEvery, a second in Envoy's buffer, and the way here.
+	silentAfter = 12 * time.Second
+	// silentEvery is how often it is looked for them.
+	silentEvery = 2500 * time.Millisecond
+	// silentRest is for how long nobody is ended when this process, or the machine, stood still: what Envoy told meanwhile waits to be read.
+	silentRest = 2 * silentEvery
+	// settling is for how long a listener that has changed may still take connections as it did before, or have some.
+	settling = time.Minute
+)
+
+// silent is what is known of connections that carry something: at a port at which Envoy tells of each request, when it is over, and of those under way every few seconds, and of what is
+// passed on as it is as soon as it got there, one that nothing was told of, and in which nothing has moved for longer than that, never carried any.
+type silent struct {
+	ports map[string]telling        // by their listeners' names, also of those that are gone
+	spoke map[netip.AddrPort]uint64 // clients of connections that have carried a request, and in which look they were seen last
+	look  uint64                    // the present one
+}
+
+// telling is the port of a listener of whose connections Envoy tells, and since when where it was another one before; 0: it tells nothing.
+type telling struct {
+	port  uint16
+	since time.Time
+}
+
+// Spoke takes note that a client's connection has carried a request.
+func (t *Table) Spoke(client netip.AddrPort) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.silent.spoke[client] = t.silent.look
+}
+
+// Listens takes listeners that Envoy has taken, or lost.
+func (t *Table) Listens(of Change) {
+	if of.Type != listenerType {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, name := range of.Names {
+		var port uint16
+		if i < len(of.Bodies) {
+			port = tellsAt(of.Bodies[i])
+		}
+		was, known := t.silent.ports[name]
+		switch {
+		case !known:
+			t.silent.ports[name] = telling{port: port}
+		case was.port != port:
+			t.silent.ports[name] = telling{port, time.Now()}
+		}
+	}
+}
+
+// RunSilent ends connections that never carried a request, until ctx ends. lost says whether Envoy has lost entries of its log since it was asked before.
+func (t *Table) RunSilent(ctx context.Context, lost func(context.Context) (bool, error)) {
+	if t.cfg.Ender == nil {
+		return
+	}
+	next := time.NewTicker(silentEvery)
+	defer next.Stop()
+	last, rests := time.Now(), time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		now := time.Now()
+		if now.Sub(last) > silentRest {
+			rests = now.Add(silentRest)
+		}
+		if last = now; !now.Before(rests) {
+			t.endSilent(ctx, lost)
+		}
+	}
+}
+
+// endSilent looks once.
+func (t *Table) endSilent(ctx context.Context, lost func(context.Context) (bool, error)) {
+	began := time.Now()
+	quiet, there, err := t.quiet()
+	if err == nil && len(quiet) > 0 {
+		var some bool
+		if some, err = lost(ctx); some && err == nil { // they may have told of any of these
+			t.mu.Lock()
+			for client := range there {
+				t.silent.spoke[client] = t.silent.look
+			}
+			t.mu.Unlock()
+			return
+		}
+	}
+	if err != nil {
+		if t.mayComplain() {
+			t.cfg.Log.Warn("it is not known which connections never carried a request; they are kept", "err", err)
+		}
+		return
+	}
+	if time.Since(began) > silentEvery {
+		return // it stood still in between
+	}
+	ended := 0
+	for _, c := range quiet {
+		if ctx.Err() != nil {
+			break
+		}
+		if t.endQuiet(ctx, c) {
+			ended++
+		}
+	}
+	if ended > 0 {
+		t.cfg.Log.Info("connections are ended that never carried a request", "connections", ended, "quiet_for", silentAfter)
+	}
+}
+
+// quiet are the connections in which nothing moves, and of which no request was told; there are the clients of all that carry requests. What is not there any more is forgotten, but for
+// what was told of since it was looked.
+func (t *Table) quiet() (quiet []sockdiag.Connection, there map[netip.AddrPort]bool, err error) {
+	t.mu.Lock()
+	t.silent.look++
+	look, ports := t.silent.look, map[uint16]bool{}
+	for _, at := range t.silent.ports {
+		if at.port != 0 {
+			ports[at.port] = ports[at.port] || time.Since(at.since) < settling
+		}
+	}
+	t.mu.Unlock()
+	if len(ports) == 0 {
+		return nil, nil, nil
+	}
+	there = map[netip.AddrPort]bool{} // true: it may be older than what tells of it
+	if err := t.cfg.Kernel.Activities(func(a sockdiag.Activity) {
+		fresh, tells := ports[a.Local.Port()]
+		if !tells {
+			return
+		}
+		there[a.Remote] = fresh
+		if !a.Half && !fresh && a.Quiet >= silentAfter {
+			quiet = append(quiet, a.Connection)
+		}
+	}); err != nil {
+		return nil, nil, fmt.Errorf("the kernel's connections: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for client, at := range t.silent.spoke {
+		if _, is := there[client]; !is && at < look {
+			delete(t.silent.spoke, client)
+		}
+	}
+	for client, fresh := range there {
+		if fresh {
+			t.silent.spoke[client] = look
+		}
+	}
+	n := 0
+	for _, c := range quiet {
+		if _, spoke := t.silent.spoke[c.Remote]; !spoke {
+			quiet[n] = c
+			n++
+		}
+	}
+	return quiet[:n], there, nil
+}
+
+// endQuiet ends one, unless it was told of meanwhile, and says whether it did.
+func (t *Table) endQuiet(ctx context.Context, c sockdiag.Connection) bool {
+	t.mu.Lock()
+	_, spoke := t.silent.spoke[c.Remote]
+	t.mu.Unlock()
+	if spoke {
+		return false
+	}
+	err := t.cfg.Ender.End(ctx, c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err == nil:
+		t.stats.Silent++
+		return true
+	case !errors.Is(err, sockdiag.ErrGone):
+		t.stats.Failed++
+		if seldom(&t.complained) {
+			t.cfg.Log.Error("a connection that never carried a request could not be ended", "from", c.Remote, "err", err, "failures", t.stats.Failed)
+		}
+	}
+	return false
+}
+
+func (t *Table) mayComplain() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return seldom(&t.complained)
+}
+
+// The fields that are looked at of a Listener, and below it.
+const (
+	listenerAddress, listenerChains, listenerDefault = 2, 3, 25
+	addressSocket, socketProtocol, socketPort        = 1, 1, 3
+	chainFilters, filterConfig                       = 3, 4
+	anyType                                          = 1
+	managerLogOptions, logOptionsInterval            = 56, 1
+	proxyCluster, proxyLogOptions, logOptionsBegins  = 2, 17, 2
+)
+
+const (
+	networkPrefix  = "type.googleapis.com/envoy.extensions.filters.network."
+	managerType    = networkPrefix + "http_connection_manager.v3.HttpConnectionManager"
+	tcpProxyType   = networkPrefix + "tcp_proxy.v3.TcpProxy"
+	protocolIsUDP  = 1
+	mostListenPort = 1<<16 - 1
+)
+
+// tellsAt is the port of a listener for TCP at which requests come, and nothing but them that is not told of as soon as it goes anywhere; 0 of any other.
+func tellsAt(listener []byte) (port uint16) {
+	requests, others := false, false
+	chain := func(c []byte) {
+		is := chainTells(c)
+		requests, others = requests || is == tellsRequests, others || is == tellsNothing
+	}
+	fields(listener, listenerChains, chain)
+	fields(listener, listenerDefault, chain)
+	if !requests || others {
+		return 0
+	}
+	fields(listener, listenerAddress, func(address []byte) {
+		fields(address, addressSocket, func(socket []byte) {
+			if at := varint(socket, socketPort); at <= mostListenPort && varint(socket, socketProtocol) != protocolIsUDP {
+				port = uint16(at)
+			}
+		})
+	})
+	return port
+}
+
+// What is told of a chain's connections.
+const (
+	tellsNothing  = iota
+	tellsRequests // all, also those that are under way
+	tellsBegins   // that they have got where they go
+	carriesNone   // it closes what comes
+)
+
+func chainTells(chain []byte) (is int) {
+	n := 0
+	fields(chain, chainFilters, func(filter []byte) {
+		n++
+		fields(filter, filterConfig, func(config []byte) {
+			kind := ""
+			fields(config, anyType, func(url []byte) { kind = string(url) })
+			fields(config, anyValue, func(value []byte) {
+				switch kind {
+				case managerType:
+					fields(value, managerLogOptions, func(options []byte) {
+						fields(options, logOptionsInterval, func([]byte) { is = tellsRequests })
+					})
+				case tcpProxyType:
+					fields(value, proxyCluster, func(cluster []byte) {
+						if n == 1 && string(cluster) == wire.BlackHoleCluster { // nobody asked where it goes
+							is = carriesNone
+						}
+					})
+					fields(value, proxyLogOptions, func(options []byte) {
+						if varint(options, logOptionsBegins) != 0 {
+							is = tellsBegins
+						}
+					})
+				}
+			})
+		})
+	})
+	return is
+}
+
+// varint is a number of a message; 0 where it has none.
+func varint(message []byte, number protowire.Number) (value uint64) {
+	for len(message) > 0 {
+		tag, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return value
+		}
+		message = message[n:]
+		m := protowire.ConsumeFieldValue(tag, kind, message)
+		if m < 0 {
+			return value
+		}
+		if tag == number && kind == protowire.VarintType {
+			value, _ = protowire.ConsumeVarint(message)
+		}
+		message = message[m:]
+	}
+	return value
+}

@@ -1,0 +1,269 @@
+package tunnels
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sallyport/sallyport/xds/wire"
+)
+
+func anyOf(t *testing.T, m proto.Message) *anypb.Any {
+	t.Helper()
+	out, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// chainOf has filters of these configurations.
+func chainOf(t *testing.T, configs ...proto.Message) *listenerv3.FilterChain {
+	t.Helper()
+	c := &listenerv3.FilterChain{}
+	for _, m := range configs {
+		c.Filters = append(c.Filters, &listenerv3.Filter{ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: anyOf(t, m)}})
+	}
+	return c
+}
+
+func listenerAt(port uint32, nobody *listenerv3.FilterChain, chains ...*listenerv3.FilterChain) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+			Address: "0.0.0.0", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+		}}},
+		FilterChains: chains, DefaultFilterChain: nobody,
+	}
+}
+
+func toCluster(name string) *tcpv3.TcpProxy {
+	return &tcpv3.TcpProxy{ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: name}}
+}
+
+var (
+	tells  = &hcmv3.HttpConnectionManager{AccessLogOptions: &hcmv3.HttpConnectionManager_HcmAccessLogOptions{AccessLogFlushInterval: durationpb.New(time.Second)}}
+	untold = &hcmv3.HttpConnectionManager{AccessLogOptions: &hcmv3.HttpConnectionManager_HcmAccessLogOptions{FlushAccessLogOnNewRequest: true}}
+)
+
+// TestTellsAt: a port is one at which all that is carried is told of.
+func TestTellsAt(t *testing.T) {
+	closes, passes := chainOf(t, toCluster(wire.BlackHoleCluster)), chainOf(t, toCluster("elsewhere"))
+	begins := toCluster(wire.BlackHoleCluster)
+	begins.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+	udp := listenerAt(443, nil, chainOf(t, tells))
+	udp.GetAddress().GetSocketAddress().Protocol = corev3.SocketAddress_UDP
+	for name, c := range map[string]struct {
+		of   *listenerv3.Listener
+		want uint16
+	}{
+		"requests":                           {listenerAt(443, closes, chainOf(t, tells)), 443},
+		"several chains, one of them closed": {listenerAt(65535, nil, chainOf(t, toCluster("a"), tells), closes, chainOf(t, tells)), 65535},
+		"a manager that tells nothing":       {listenerAt(443, closes, chainOf(t, untold)), 0},
+		"beside one that tells":              {listenerAt(443, closes, chainOf(t, tells), chainOf(t, untold)), 0},
+		"TLS that passes, told of":           {listenerAt(443, closes, chainOf(t, tells), chainOf(t, &tcpv3.TcpProxy{}, begins)), 443},
+		"TCP alone, told of":                 {listenerAt(443, closes, chainOf(t, begins)), 0},
+		"TLS that passes beside it":          {listenerAt(443, closes, chainOf(t, tells), passes), 0},
+		"by the last chain":                  {listenerAt(443, passes, chainOf(t, tells)), 0},
+		"asked about":                        {listenerAt(443, nil, chainOf(t, tells), chainOf(t, &tcpv3.TcpProxy{}, toCluster(wire.BlackHoleCluster))), 0},
+		"TCP alone":                          {listenerAt(443, nil, passes), 0},
+		"UDP":                                {udp, 0},
+		"nothing":                            {&listenerv3.Listener{}, 0},
+	} {
+		body, err := proto.Marshal(c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tellsAt(body); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+		for n := range body { // what is cut off is no message, and nothing to stumble over
+			tellsAt(body[:n])
+		}
+	}
+}
+
+// silentLab is a gateway at whose port Envoy tells of requests.
+type silentLab struct {
+	t *testing.T
+	*lab
+	lost bool  // since the last question
+	err  error // of that
+}
+
+func inSilence(t *testing.T, name string, test func(l *silentLab)) {
+	t.Run(name, func(t *testing.T) {
+		inLab(t, 100, func(t *testing.T, inner *lab) {
+			l := &silentLab{t: t, lab: inner}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				l.RunSilent(ctx, func(context.Context) (bool, error) {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					lost := l.lost
+					l.lost = false
+					return lost, l.err
+				})
+				close(done)
+			}()
+			test(l)
+			stop()
+			<-done
+		})
+	})
+}
+
+// listens has Envoy take the port's listener, which tells of requests, or does not.
+func (l *silentLab) listens(is bool) {
+	l.t.Helper()
+	m := untold
+	if is {
+		m = tells
+	}
+	body, err := proto.Marshal(listenerAt(uint32(gateway.Port()), nil, chainOf(l.t, m)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.Listens(Change{Type: listenerType, Names: []string{"port"}, Bodies: [][]byte{body}})
+}
+
+// rests has a connection, its number for a port and a cookie, in which nothing has moved for so long, and nothing will.
+func (l *silentLab) rests(n uint16, quiet time.Duration) (client netip.AddrPort) {
+	client = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kernel[client], l.rest[client] = uint64(n), quiet
+	return client
+}
+
+// pass lets time go by, in which all rest on, and says which were ended.
+func (l *silentLab) pass(d time.Duration) []uint64 {
+	var all []uint64
+	for ; d > 0; d -= time.Second {
+		_, ended := l.since(time.Second)
+		all = append(all, ended...)
+		l.mu.Lock()
+		for client := range l.rest {
+			l.rest[client] += time.Second
+		}
+		l.mu.Unlock()
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (l *silentLab) want(what string, got []uint64, want ...uint64) {
+	l.t.Helper()
+	if !slices.Equal(got, want) {
+		l.t.Errorf("%s: ended %v, want %v", what, got, want)
+	}
+}
+
+// TestSilentAreEnded: who asks for nothing is gone after a quarter of a minute; who has asked for something, once, rests for as long as he likes.
+func TestSilentAreEnded(t *testing.T) {
+	inSilence(t, "who asked for nothing", func(l *silentLab) {
+		l.listens(true)
+		l.rests(1, 0)
+		l.Spoke(l.rests(2, 0))
+		l.want("at first", l.pass(11*time.Second))
+		l.want("after a quarter of a minute", l.pass(4*time.Second), 1)
+		l.want("later", l.pass(time.Hour))
+		if got := l.Stats().Silent; got != 1 {
+			t.Errorf("counted: %d", got)
+		}
+	})
+	inSilence(t, "a port that is used again", func(l *silentLab) {
+		l.listens(true)
+		client := l.rests(1, 0)
+		l.Spoke(client)
+		l.want("rests", l.pass(time.Minute))
+		l.mu.Lock()
+		delete(l.kernel, client)
+		l.mu.Unlock()
+		l.want("is gone", l.pass(5*time.Second))
+		l.rests(1, 0)
+		l.want("another one", l.pass(15*time.Second), 1)
+	})
+	inSilence(t, "who is told of as it begins", func(l *silentLab) { // before the kernel was asked again
+		l.listens(true)
+		l.pass(10 * time.Second)
+		client := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), 7)
+		l.Spoke(client)
+		l.rests(7, 0)
+		l.want("rests", l.pass(time.Minute))
+	})
+	inSilence(t, "at other ports, and where nothing is told", func(l *silentLab) {
+		l.listens(false)
+		l.rests(1, 0)
+		l.want("rests", l.pass(time.Hour))
+	})
+	inSilence(t, "where it is told from now on", func(l *silentLab) {
+		l.listens(false)
+		l.rests(1, 0) // may have a request under way that nobody will tell of
+		l.pass(time.Minute)
+		l.listens(true)
+		l.want("who was there", l.pass(30*time.Second))
+		l.rests(2, 0) // by a listener that is still the old one
+		l.want("who comes soon", l.pass(2*time.Minute))
+		l.rests(3, 0)
+		l.want("who comes later", l.pass(15*time.Second), 3)
+		l.listens(false)
+		l.rests(4, 0)
+		l.want("where it is not told any more", l.pass(time.Hour))
+	})
+	inSilence(t, "entries are lost", func(l *silentLab) {
+		l.listens(true)
+		l.rests(1, 0)
+		l.mu.Lock()
+		l.lost = true
+		l.mu.Unlock()
+		l.want("who may have been told of", l.pass(time.Hour))
+		l.rests(2, 0)
+		l.want("who comes later", l.pass(15*time.Second), 2)
+	})
+	inSilence(t, "Envoy does not say whether entries are lost", func(l *silentLab) {
+		l.listens(true)
+		l.rests(1, 0)
+		l.mu.Lock()
+		l.err = errors.New("it does not answer")
+		l.mu.Unlock()
+		l.want("meanwhile", l.pass(time.Minute))
+		l.mu.Lock()
+		l.err = nil
+		l.mu.Unlock()
+		l.want("then", l.pass(3*time.Second), 1)
+	})
+	inSilence(t, "nobody may end any", func(l *silentLab) {
+		l.listens(true)
+		l.rests(1, 0)
+		l.mu.Lock()
+		l.broken = 3
+		l.mu.Unlock()
+		l.want("at last", l.pass(30*time.Second), 1)
+	})
+}
+
+// TestSilentWaitAfterAPause: a process that stood still has first to read what it was told meanwhile.
+func TestSilentWaitAfterAPause(t *testing.T) {
+	inSilence(t, "it stood still", func(l *silentLab) {
+		l.listens(true)
+		client := l.rests(1, time.Minute)
+		l.mu.Lock()
+		l.stalls = time.Minute
+		l.mu.Unlock()
+		l.want("meanwhile", l.pass(time.Minute+5*time.Second))
+		l.Spoke(client)
+		l.want("who was told of", l.pass(time.Hour))
+	})
+}
