@@ -24,8 +24,8 @@ const trafficPort = 9480
 // trafficRules are what is tried, by the host's first label; each host is there twice: by the gateway, and straight.
 var trafficRules = map[string]string{
 	"hashed":  "loadBalancer: {consistentHash: {httpHeaderName: x-user}}",
-	"ejected": "outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 600s, maxEjectionPercent: 100}",
-	"pooled":  "connectionPool: {tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}}",
+	"ejected": "loadBalancer: {simple: ROUND_ROBIN}, outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 600s, maxEjectionPercent: 100}",
+	"pooled":  "loadBalancer: {simple: ROUND_ROBIN}, connectionPool: {tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}}",
 }
 
 // TestTraffic holds that what DestinationRules say about pools, failing endpoints and hashing is what Envoys do.

@@ -68,9 +68,9 @@ func portPolicy() []Field {
 		below("loadBalancer.consistentHash", applied("httpHeaderName", "httpCookie.name", "httpCookie.path", "httpCookie.ttl",
 			"httpCookie.attributes.name", "httpCookie.attributes.value", "useSourceIp", "httpQueryParameterName")),
 		[]Field{
-			{Path: "loadBalancer.simple", Fate: Idle, When: is("UNSPECIFIED", "ROUND_ROBIN"), Why: "endpoints are asked in turn"},
+			{Path: "loadBalancer.simple", Fate: Idle, When: is("UNSPECIFIED", "LEAST_REQUEST", "LEAST_CONN"), Why: "it is so anyhow: of two endpoints that are drawn, the one that has less to do is asked"},
 			{Path: "loadBalancer.simple", Fate: Warned, When: is("PASSTHROUGH"),
-				Why: "endpoints are asked in turn: to go where the client went would let it go anywhere under a name that is registered",
+				Why: "an endpoint is chosen as usual: to go where the client went would let it go anywhere under a name that is registered",
 				Fix: "remove it; resolution NONE with addresses leads to the address that the client chose among them"},
 			{Path: "loadBalancer.simple", Fate: Applied},
 			{Path: "loadBalancer.consistentHash.minimumRingSize", Fate: Applied, Why: mostInTable},

@@ -33,7 +33,7 @@ var Service = []Field{
 	{Path: "externalIPs", Fate: Idle}, {Path: "loadBalancerIP", Fate: Idle}, {Path: "loadBalancerSourceRanges", Fate: Idle},
 	{Path: "loadBalancerClass", Fate: Idle}, {Path: "allocateLoadBalancerNodePorts", Fate: Idle}, {Path: "healthCheckNodePort", Fate: Idle},
 	{Path: "externalTrafficPolicy", Fate: Idle}, {Path: "ipFamilies", Fate: Idle}, {Path: "ipFamilyPolicy", Fate: Idle},
-	{Path: "sessionAffinity", Fate: Warned, Why: "endpoints are asked in turn: clients are not kept with their pods by their addresses"}, {Path: "sessionAffinityConfig", Fate: Idle, Why: "as sessionAffinity, of which it is warned"},
+	{Path: "sessionAffinity", Fate: Warned, Why: "any endpoint is asked: clients are not kept with their pods by their addresses"}, {Path: "sessionAffinityConfig", Fate: Idle, Why: "as sessionAffinity, of which it is warned"},
 	{Path: "internalTrafficPolicy", Fate: Applied}, {Path: "trafficDistribution", Fate: Applied},
 	{Path: "publishNotReadyAddresses", Fate: Applied, Why: "by the EndpointSlices that Kubernetes makes of it"},
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,26 +143,120 @@ func (b tab) usable(axe, name string) {
 	}
 }
 
-// TestInBrowser looks at each page in Chromium, wide and narrow, light and dark: nothing keeps people from using it as far as axe-core can
-// tell, nothing is wider than the window, and nothing breaks.
+// TestInBrowser looks at each page in Chromium, wide and narrow, light and dark, goes over it by the keyboard, and reads it without scripts: nothing keeps people from
+// using it as far as axe-core can tell, nothing is wider than the window, and nothing breaks.
 func TestInBrowser(t *testing.T) {
 	b := browser(t)
 	axe := judge(t)
 	server := httptest.NewServer(served(t, scene(t), configured(t, objects)))
 	defer server.Close()
+	says := map[string]string{}
 	for _, l := range []look{{1280, false}, {400, true}} {
 		b.look(l)
 		for name, path := range pictured {
-			if l.dark && !slices.Contains([]string{"overview", "log", "review"}, name) {
-				continue
-			}
 			b.do(chromedp.Navigate(server.URL + path))
 			b.usable(axe, fmt.Sprintf("%s at %d", name, l.width))
 			if n := given(b, chromedp.Evaluate[int](`document.querySelectorAll("img:not([src^='/static/'])").length`)); n != 0 {
 				t.Errorf("%s: markup of the log's came through", name)
 			}
+			if !l.dark {
+				says[name] = given(b, chromedp.Evaluate[string](`document.querySelector("main").innerText`))
+				b.walk(name)
+			}
 		}
 	}
+	b.look(look{1280, false})
+	b.scripts(false)
+	for name, path := range pictured {
+		b.do(chromedp.Navigate(server.URL + path))
+		if text := given(b, chromedp.Evaluate[string](`document.querySelector("main").innerText`)); text != says[name] {
+			t.Errorf("%s says without scripts\n%.600s\nand with them\n%.600s", name, text, says[name])
+		}
+	}
+}
+
+// scripts says whether pages may run any.
+func (b tab) scripts(run bool) {
+	b.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// unreachable are the links that the keyboard does not come to and that lead where no other one leads; + and − of a record's cell are on its page.
+const unreachable = `(() => {
+	const links = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")];
+	const reached = new Set(links.filter((e) => e.tabIndex >= 0).map((e) => e.getAttribute("href")));
+	return links.filter((e) => e.tabIndex < 0 && !e.closest(".log .act") && !reached.has(e.getAttribute("href") ?? "none")).map((e) => e.outerHTML.slice(0, 200));
+})()`
+
+// focused says what is wrong with what has the focus; "" where nothing is.
+const focused = `(() => {
+	const e = document.activeElement, before = window.before;
+	window.before = e;
+	if (!e || e === document.body) return "";
+	const name = e.outerHTML.slice(0, 160) + ": ";
+	if (e === before) return name + "it keeps the focus";
+	const box = [...e.getClientRects()].find((r) => r.width && r.height);
+	if (!box) return name + "it is not shown";
+	if (getComputedStyle(e).outlineStyle === "none") return name + "nothing says that it has the focus";
+	const within = (x, most) => Math.min(Math.max(x, 0), most - 1);
+	const at = document.elementFromPoint(within(box.left + box.width / 2, innerWidth), within(box.top + Math.min(box.height / 2, 8), innerHeight));
+	return at && (e.contains(at) || at.contains(e)) ? "" : name + "it is under " + at?.outerHTML.slice(0, 100);
+})()`
+
+// walk goes from one control to the next by the keyboard, from the first and back from the last.
+func (b tab) walk(name string) {
+	b.Helper()
+	const most = 12
+	for _, link := range given(b, chromedp.Evaluate[[]string](unreachable)) {
+		b.Errorf("%s: the keyboard does not come to %s", name, link)
+	}
+	n := given(b, chromedp.Evaluate[int](`[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter((e) => e.tabIndex >= 0 && e.checkVisibility()).length`))
+	for _, back := range []bool{false, true} {
+		key := chromedp.KeyEvent(kb.Tab)
+		if back {
+			key = chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))
+			b.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); [...document.querySelectorAll("main a[href], main button, main input")].filter((e) => e.tabIndex >= 0 && e.checkVisibility()).at(-1)?.focus(); window.before = null; undefined`))
+		}
+		for range min(n, most) {
+			b.do(key)
+			if wrong := given(b, chromedp.Evaluate[string](focused)); wrong != "" {
+				b.Errorf("%s: %s", name, wrong)
+			}
+		}
+	}
+}
+
+// TestOddLogsInBrowser looks at logs with nothing in them, with one record, and with names and times that nobody expects.
+func TestOddLogsInBrowser(t *testing.T) {
+	b := browser(t)
+	axe := judge(t)
+	for name, records := range map[string][]record.Record{"nothing": nil, "one": scene(t)[:1], "strange": strange(t)} {
+		server := httptest.NewServer(served(t, records, configured(t, objects)))
+		for i, path := range []string{"/", "/log?q=since:7d", "/log?q=since:7d&group=host", "/flows?q=since:7d", "/review", "/host?q=since:7d&name=" + strings.Repeat("x", 250)} {
+			b.look(look{[]int64{400, 1280}[i%2], i%3 == 0})
+			b.do(chromedp.Navigate(server.URL + path))
+			b.usable(axe, name+" "+path)
+		}
+		server.Close()
+	}
+}
+
+// strange are records of names and times that nobody expects.
+func strange(t *testing.T) (out []record.Record) {
+	for i, host := range []string{
+		"\u05d0\u05d1\u05d2.\u05d3\u05d4.test", "xn--bcher-kva.example", "\U0001f600\u2764\ufe0f.example", "a" + strings.Repeat("\u0301", 12) + ".test", "\u202egpj.exe.test", "\x1b[31mred.test",
+		strings.Repeat(strings.Repeat("l", 63)+".", 3) + "example", strings.Repeat("x", 250), "2001:db8::17", "203.0.113.77", "", "*.example.com", "-", " spaces in it ", "\u3164\u3164.test", "\u0645\u0631\u062d\u0628\u0627.test", "trailing.example.",
+	} {
+		r := scene(t)[i]
+		r.Epoch, r.Host, r.URLPath = 9, host, "/"+host+"/"+strings.Repeat("segment/", 100*(i%2))
+		r.Time = []time.Time{noon, noon.Add(-72 * time.Hour), noon.AddDate(50, 0, 0), time.Unix(0, 0), noon.Add(-time.Nanosecond)}[i%5]
+		r.Verdict = []record.Verdict{record.Allowed, record.Denied}[i%2]
+		r.Bound()
+		out = append(out, r)
+	}
+	return out
 }
 
 // TestWithoutScripts filters by keyboard alone, in a browser that runs no scripts.
@@ -171,9 +264,7 @@ func TestWithoutScripts(t *testing.T) {
 	b := browser(t)
 	server := httptest.NewServer(served(t, scene(t), nil))
 	defer server.Close()
-	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
-		t.Fatal(err)
-	}
+	b.scripts(false)
 	b.do(chromedp.Navigate(server.URL+"/log"), chromedp.SendKeys("#q", "verdict:denied host:x1.*"+kb.Enter), chromedp.WaitReady(".chips"))
 	if at := given(b, chromedp.Location()); !strings.HasSuffix(at, "/log?q=verdict%3Adenied+host%3Ax1.*") {
 		t.Error(at)

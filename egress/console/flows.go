@@ -29,7 +29,8 @@ type flow struct {
 	Workload, Host  string
 	Records, Denied uint64
 	Bytes           uint64
-	Link            string
+	Link            string // to its records
+	Who, Where      string // to the pages of both
 	Path            string // of SVG
 	Width           float64
 	weight          uint64
@@ -96,8 +97,12 @@ func (p *flowsPage) draw(a asked) {
 		p.Flows[i].Width = max(leastLine, float64(p.Flows[i].weight)*scale)
 	}
 	window := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}
-	p.Left = ends(p.Flows, func(f *flow) string { return f.Workload }, func(name string) string { return link("/workload", window, "name", name) })
-	p.Right = ends(p.Flows, func(f *flow) string { return f.Host }, func(name string) string { return link("/host", window, "name", name) })
+	for i := range p.Flows {
+		f := &p.Flows[i]
+		f.Who, f.Where = link("/workload", window, "name", f.Workload), link("/host", window, "name", f.Host)
+	}
+	p.Left = ends(p.Flows, func(f *flow) (name, address string) { return f.Workload, f.Who })
+	p.Right = ends(p.Flows, func(f *flow) (name, address string) { return f.Host, f.Where })
 	left, right := p.place(p.Left), p.place(p.Right)
 	order := make([]*flow, len(p.Flows))
 	for i := range p.Flows {
@@ -117,14 +122,14 @@ func (p *flowsPage) draw(a asked) {
 }
 
 // ends gathers the ends on one side.
-func ends(flows []flow, name func(*flow) string, address func(string) string) (out []node) {
+func ends(flows []flow, end func(*flow) (name, address string)) (out []node) {
 	at := map[string]int{}
 	for i := range flows {
 		f := &flows[i]
-		n := name(f)
+		n, address := end(f)
 		if _, known := at[n]; !known {
 			at[n] = len(out)
-			out = append(out, node{Name: n, Link: address(n), Denied: true})
+			out = append(out, node{Name: n, Link: address, Denied: true})
 		}
 		x := &out[at[n]]
 		x.weight += f.Width

@@ -153,6 +153,9 @@ func DynamicForwardProxyCluster(name string, md *corev3.Metadata) *clusterv3.Clu
 	}
 }
 
+// usualBalance is how an endpoint is chosen where nobody says: of two that are drawn, the one that has less to do. As in Istio.
+const usualBalance = clusterv3.Cluster_LEAST_REQUEST
+
 // EDSCluster is a cluster whose endpoints are a resource of their own.
 func EDSCluster(name string, md *corev3.Metadata) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
@@ -161,6 +164,7 @@ func EDSCluster(name string, md *corev3.Metadata) *clusterv3.Cluster {
 		CircuitBreakers:      unlimited(),
 		Metadata:             md,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		LbPolicy:             usualBalance,
 		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
 			EdsConfig: &corev3.ConfigSource{
 				ResourceApiVersion:    corev3.ApiVersion_V3,
@@ -180,6 +184,7 @@ func StrictDNSCluster(name string, md *corev3.Metadata, load *endpointv3.Cluster
 		CircuitBreakers:      unlimited(),
 		Metadata:             md,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
+		LbPolicy:             usualBalance,
 		DnsLookupFamily:      clusterv3.Cluster_V4_PREFERRED,
 		RespectDnsTtl:        true,
 		DnsFailureRefreshRate: &clusterv3.Cluster_RefreshRate{

@@ -91,7 +91,7 @@ var deepStatements = map[string]string{
 	"json_contains":      "SELECT json_contains(" + deepJSON("1", 1_000_000) + ", '2')",
 	"json_contains deep": "SELECT json_contains(" + deepJSON("1", 1_000_000) + ", " + deepJSON("2", 1_000_000) + ")",
 	"json_transform":     "SELECT json_transform('[]', " + deepJSON(`"INT"`, 1_000_000) + ")",
-	"json_merge_patch":     `SELECT length(json_merge_patch(repeat('{"a":', 100000) || '1' || repeat('}', 100000), repeat('{"a":', 100000) || '2' || repeat('}', 100000)))`,
+	"json_merge_patch":   `SELECT length(json_merge_patch(repeat('{"a":', 100000) || '1' || repeat('}', 100000), repeat('{"a":', 100000) || '2' || repeat('}', 100000)))`,
 	"json_serialize_sql": "SELECT json_serialize_sql('SELECT ' || repeat('(', 100000) || '1' || repeat(')', 100000))",
 	"json paths":         "SELECT json_extract('{}', '$' || repeat('.a', 1000000))",
 	"variant of JSON":    "SELECT " + deepJSON("1", 200_000) + "::JSON::VARIANT IS NULL",

@@ -30,6 +30,9 @@ func applyTraffic(c *clusterv3.Cluster, t registry.TrafficPolicy, port registry.
 		return
 	}
 	eject(c, t.Outlier)
+	if port.Protocol == registry.UDP { // Envoy does not count clients of it as something that an endpoint has to do
+		c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
+	}
 	balance(c, t.Balancer)
 }
 
@@ -145,25 +148,26 @@ func ejectAfter(n *wrapperspb.UInt32Value) (failures, percent *wrapperspb.UInt32
 	}
 }
 
-// balance says how an endpoint is chosen.
+// balance says how an endpoint is chosen, where the rule does; warming up is of the usual way, too.
 func balance(c *clusterv3.Cluster, l *networking.LoadBalancerSettings) {
 	if h := l.GetConsistentHash(); h != nil {
 		balanceByHash(c, h)
 		return
 	}
-	start := slowStart(l)
 	switch l.GetSimple() {
 	case networking.LoadBalancerSettings_RANDOM:
 		c.LbPolicy = clusterv3.Cluster_RANDOM
+	case networking.LoadBalancerSettings_ROUND_ROBIN:
+		c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
 	case networking.LoadBalancerSettings_LEAST_REQUEST, networking.LoadBalancerSettings_LEAST_CONN:
 		c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
-		if start != nil {
-			c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: start}}
-		}
-	default:
-		if start != nil {
-			c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: start}}
-		}
+	}
+	switch start := slowStart(l); {
+	case start == nil:
+	case c.LbPolicy == clusterv3.Cluster_ROUND_ROBIN:
+		c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: start}}
+	case c.LbPolicy == clusterv3.Cluster_LEAST_REQUEST:
+		c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: start}}
 	}
 }
 
