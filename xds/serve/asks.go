@@ -88,18 +88,21 @@ func (c *Cache) endRests() {
 }
 
 // asksTooSoon says whether the stream's Envoy is to ask an authorizer whose cluster it does not have.
-func (s *stream) asksTooSoon() (soon bool) {
+func (s *stream) asksTooSoon() bool { return s.lacks(wire.Authorizers) }
+
+// lacks says whether Envoy has not taken all clusters whose names begin so, with their endpoints.
+func (s *stream) lacks(begin string) (lacks bool) {
 	if s.stats.refuses(resource.Cluster) || s.stats.refuses(resource.Endpoints) {
 		return false // it will not have it
 	}
-	s.class.view.WalkPrefix(resource.Cluster, wire.Authorizers, func(r *resource.Resource) bool {
-		soon = !s.took(resource.Cluster, r)
-		if load, ok := s.class.view.Get(resource.Endpoints, r.Name); ok && !soon {
-			soon = !s.took(resource.Endpoints, load)
+	s.class.view.WalkPrefix(resource.Cluster, begin, func(r *resource.Resource) bool {
+		lacks = !s.took(resource.Cluster, r)
+		if load, ok := s.class.view.Get(resource.Endpoints, r.Name); ok && !lacks {
+			lacks = !s.took(resource.Endpoints, load)
 		}
-		return !soon
+		return !lacks
 	})
-	return soon
+	return lacks
 }
 
 // took says whether Envoy has said something about a resource since it was sent it.

@@ -280,3 +280,83 @@ func TestWhatLeavesWaypointsStays(t *testing.T) {
 		}
 	}
 }
+
+// wayToPods is the cluster of the waypoint at a node.
+const wayToPods = "outbound|15008|pods.|waypoint.shop.svc.cluster.local"
+
+// waypointFor is the waypoint's Gateway where it is for something.
+func waypointFor(t *testing.T, what string) *config.Object {
+	t.Helper()
+	read := decode.File("gateway.yaml", []byte("apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop, labels: {istio.io/waypoint-for: "+what+"}}\n"+
+		"spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}\n"))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	return &read.Objects[0]
+}
+
+// TestWaysStayAtNodes: when nothing goes by a waypoint any more, the node keeps the way to it for a while: what asked before the row went is on its way there. It goes in the end.
+func TestWaysStayAtNodes(t *testing.T) {
+	serve.SetFrontRest(t, time.Hour)
+	l, _, front, node := fronts(t)
+	const way = wayToPods
+	node.ask(resource.Endpoints, way)
+	node.take(resource.Endpoints)
+	node.ask(resource.Cluster, "*")
+	if a := node.take(resource.Cluster); !a.has(way) {
+		t.Fatalf("%s is not among %v", way, a.names())
+	}
+	for _, rest := range []time.Duration{time.Hour, 50 * time.Millisecond} {
+		serve.SetFrontRest(t, rest)
+		l.apply(waypointFor(t, "none"))
+		if a := node.take(resource.VirtualHost); !slices.Equal(a.removed, []string{"pods/10.1.0.2"}) {
+			t.Fatalf("the node is told of %+v", a)
+		}
+		if rest < time.Hour {
+			break
+		}
+		node.quiet()
+		l.apply(waypointFor(t, "all"))
+		front.take(resource.VirtualHost)
+		node.take(resource.Cluster) // the same again
+		node.take(resource.Endpoints)
+		if a := node.take(resource.VirtualHost); !a.has("pods/10.1.0.2") {
+			t.Fatalf("the node is told of %v", a.names())
+		}
+	}
+	if a := node.take(resource.Cluster); !slices.Equal(a.removed, []string{way}) {
+		t.Fatalf("of the way the node is told %+v", a)
+	}
+}
+
+// TestRowsWaitForTheirWays: a node's Envoy has the way to a waypoint before a row leads there, and not only its agent.
+func TestRowsWaitForTheirWays(t *testing.T) {
+	serve.SetFrontRest(t, time.Millisecond)
+	serve.SetFrontTime(t, time.Hour)
+	l, _, front, node := fronts(t)
+	const way = wayToPods
+	node.ask(resource.Cluster, "*")
+	node.take(resource.Cluster)
+	l.apply(waypointFor(t, "none"))
+	node.take(resource.VirtualHost)
+	if a := node.take(resource.Cluster); !slices.Equal(a.removed, []string{way}) {
+		t.Fatalf("of the way the node is told %+v", a)
+	}
+	front.take(resource.VirtualHost)
+	l.apply(waypointFor(t, "all"))
+	front.take(resource.VirtualHost)
+	front.quiet() // it was heard
+	if a := node.next(resource.Cluster); !a.has(way) {
+		t.Fatalf("of the way the node is told %v", a.names())
+	}
+	node.quiet()
+	node.ack(resource.Cluster)
+	node.quiet()
+	node.ask(resource.Endpoints, way) // as Envoy does for what it was given
+	if a := node.take(resource.Endpoints); !a.has(way) {
+		t.Fatalf("of who is there the node is told %v", a.names())
+	}
+	if a := node.take(resource.VirtualHost); !a.has("pods/10.1.0.2") {
+		t.Fatalf("the node is told of %v", a.names())
+	}
+}

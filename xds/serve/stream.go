@@ -265,7 +265,7 @@ func (s *stream) owe(t resource.Type, name string) {
 	switch {
 	case breakLast(t) && strings.HasPrefix(name, wire.Authorizers):
 		s.rest(name, restTime.get())
-	case s.staysAtFront(t, name):
+	case s.staysAtFront(t, name), breakLast(t) && strings.HasPrefix(name, toFronts):
 		s.rest(name, frontRest.get())
 	}
 }
