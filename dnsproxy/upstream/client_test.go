@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/dnsproxy/hostile"
 	"github.com/sallyport/sallyport/e2e/freeport"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 const truth = "192.0.2.1"
 

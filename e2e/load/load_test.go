@@ -16,12 +16,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/xds/compress"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+	leaks.Verify(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
 }
 
 // program is the built one.

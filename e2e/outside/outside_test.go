@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 var (
 	first  = netip.MustParseAddr("127.0.0.1")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 // childEnv makes the test binary play a run that gets killed.
@@ -15,5 +17,5 @@ func TestMain(m *testing.M) {
 		childMain()
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+	leaks.Verify(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
 }

@@ -20,14 +20,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 // TestMain turns the test binary into the child (or into an agent that is about to be killed) when asked.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SUPERVISE_TEST_ROLE") {
 	case "":
-		goleak.VerifyTestMain(m)
+		leaks.Verify(m)
 	case "steady": // says a line and ends when told to
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, syscall.SIGTERM)

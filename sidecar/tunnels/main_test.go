@@ -3,7 +3,7 @@ package tunnels
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }

@@ -26,7 +26,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 // playVariable makes the test's binary try all ways, where it was started.
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		_ = json.NewEncoder(os.Stdout).Encode(Run(context.Background(), e, All, func(Way) {}))
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 var loopback = netip.MustParseAddr("127.0.0.1")

@@ -18,12 +18,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/sallyport/sallyport/e2e/freeport"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 // TestMain checks for leaks. When a connection ends with an error, spdystream offers that for ten minutes to whoever
 // might ask for it.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+	leaks.Verify(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
 // application is a server on this machine's loopback, which plays the pod's.

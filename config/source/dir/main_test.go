@@ -15,13 +15,12 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"go.uber.org/goleak"
-
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience is how long a test waits for what must happen.
 const patience = time.Minute

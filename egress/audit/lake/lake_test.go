@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/lake/content"
 	"github.com/sallyport/sallyport/egress/audit/lake/place"
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		writeUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // now is in the middle of a day, so that no record's day depends on when the test runs.

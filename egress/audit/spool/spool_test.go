@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/egress/audit/protobuf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 		appendUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 func open(t testing.TB, dir string, l Limits) *Spool {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/e2e/clock"
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		migrateUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 var start2027 = time.Date(2027, 1, 2, 3, 4, 5, 6000, time.UTC)

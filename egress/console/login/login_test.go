@@ -16,11 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sallyport/sallyport/e2e/clock"
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+	leaks.Verify(m, goleak.IgnoreTopFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
 }
 
 var noon = time.Date(2027, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.uber.org/goleak"
 
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 func (r role) play() error {

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/sallyport/sallyport/e2e/freeport"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 func portOf(t *testing.T, address string) int {
 	t.Helper()

@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
+	leaks.Verify(m, goleak.IgnoreAnyFunction("github.com/sallyport/sallyport/e2e/world.startForever"))
 }

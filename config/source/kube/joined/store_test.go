@@ -22,10 +22,11 @@ import (
 	"github.com/sallyport/sallyport/config/machine"
 	"github.com/sallyport/sallyport/config/source/machines"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	leaks.Verify(m,
 		goleak.IgnoreAnyFunction("github.com/sallyport/sallyport/e2e/world.startForever"),
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
 		goleak.IgnoreAnyFunction("net/http.(*http2ClientConn).readLoop"), goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))

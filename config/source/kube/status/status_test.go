@@ -26,10 +26,11 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/e2e/cluster/apiserver"
+	"github.com/sallyport/sallyport/e2e/leaks"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	leaks.Verify(m,
 		goleak.IgnoreAnyFunction("github.com/sallyport/sallyport/e2e/world.startForever"),
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sallyport/sallyport/e2e/leaks"
 	"github.com/sallyport/sallyport/egress/audit/ingest"
 	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -25,7 +25,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/spool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // running is an audit server of a test.
 type running struct {
