@@ -43,7 +43,7 @@ func apply[T any](of *T, patch map[string]any) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := strategicpatch.StrategicMergePatch(before, text, *of)
+	after, err := merge(before, text, *of)
 	if err != nil {
 		return nil, fmt.Errorf("it is no patch of such an object: %w", err)
 	}
@@ -53,4 +53,15 @@ func apply[T any](of *T, patch map[string]any) (*T, error) {
 		err = odd[0]
 	}
 	return out, err
+}
+
+// merge is strategicpatch's, which panics where a directive of a patch ($retainKeys and the like) has values of another type than it reads: what somebody wrote is
+// no reason for the controller to end.
+func merge(before, patch []byte, of any) (after []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a directive in it is none: %v", r)
+		}
+	}()
+	return strategicpatch.StrategicMergePatch(before, patch, of)
 }

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -163,6 +164,7 @@ func settable(d *appsv1.Deployment) *appsv1.Deployment {
 func FuzzDeployment(f *testing.F) {
 	for _, text := range []string{
 		"", "{}", "spec: {replicas: 3}", "spec: {strategy: {$patch: replace, type: Recreate}}", "spec: {strategy: {$retainKeys: [type], type: Recreate}}",
+		"spec: {strategy: {$retainKeys: [{type: Recreate}]}}",
 		"spec: {template: {spec: {containers: [{name: istio-proxy, resources: {limits: {memory: 2Gi}}}]}}}",
 		"spec: {template: {spec: {containers: [{name: istio-proxy, resources: {limits: {$patch: replace}, requests: null}}, {name: istio-proxy}]}}}",
 		"spec: {template: {spec: {topologySpreadConstraints: [{$patch: replace}], tolerations: [{operator: Exists}], nodeSelector: {$patch: delete}}}}",
@@ -189,6 +191,16 @@ func FuzzDeployment(f *testing.F) {
 			t.Errorf("%q: labels %v, %v", text, got.Labels, got.Spec.Template.Labels)
 		}
 	})
+}
+
+// A directive whose values are of another type than Kubernetes' library reads ends with an error: the library panics, and the controller with it.
+func TestDirectivesOfAnotherType(t *testing.T) {
+	for _, text := range []string{"spec: {strategy: {$retainKeys: [{type: Recreate}]}}", "spec: {strategy: {$retainKeys: [[type]], rollingUpdate: {maxSurge: 1}}}"} {
+		_, err := Apply(Deployment, deployment(), read(t, "own", Deployment, text))
+		if wrong := (Error{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "it is no patch of such an object") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // TestDeployment: what is set counts, the rest of the list that it is in stays.
