@@ -164,6 +164,8 @@ func TestInBrowser(t *testing.T) {
 				b.walk(name)
 			}
 		}
+		b.simulate(server.URL)
+		b.usable(axe, fmt.Sprintf("what is simulated at %d", l.width))
 	}
 	b.look(look{1280, false})
 	b.scripts(false)
@@ -172,6 +174,15 @@ func TestInBrowser(t *testing.T) {
 		if text := given(b, chromedp.Evaluate[string](`document.querySelector("main").innerText`)); text != says[name] {
 			t.Errorf("%s says without scripts\n%.600s\nand with them\n%.600s", name, text, says[name])
 		}
+	}
+}
+
+// simulate asks what a policy would deny, by the form.
+func (b tab) simulate(server string) {
+	b.Helper()
+	b.do(chromedp.Navigate(server+"/simulate"), chromedp.SetValue("#yaml", onlyPay), chromedp.SetValue("[name=since]", "30d"), chromedp.Click("main form button"), chromedp.WaitReady("main [role=status], main [role=alert]"))
+	if text := given(b, chromedp.TextContent("main")); !strings.Contains(text, "2 newly denied") || !strings.Contains(text, "133 records, 1 input") {
+		b.Errorf("what is simulated: %.3000s", text)
 	}
 }
 

@@ -159,24 +159,26 @@ func TestBrokenIsNotLent(t *testing.T) {
 	}
 }
 
-func TestSimulateOnThePage(t *testing.T) {
-	h := served(t, scene(t), configured(t, objects))
-	denies := `
+// onlyPay lets shop/cart go to one host alone.
+const onlyPay = `
 apiVersion: egress.sallyport.io/v1alpha1
 kind: EgressPolicy
 metadata: {name: cart, namespace: shop}
 spec: {serviceAccounts: [cart], rules: [{name: pay, action: Allow, hosts: [pay.partner.example]}]}
 `
-	code, text := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {denies}, "since": {"30d"}})
+
+func TestSimulateOnThePage(t *testing.T) {
+	h := served(t, scene(t), configured(t, objects))
+	code, text := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {onlyPay}, "since": {"30d"}})
 	if code != http.StatusOK || !strings.Contains(text, "Newly denied") || !strings.Contains(text, "shop/cart") || !strings.Contains(text, "api.partner.example:443") {
 		t.Errorf("%d %.3000s", code, text)
 	}
-	for name, yaml := range map[string]string{"no YAML": "a: [", "nothing": "", "refused": strings.ReplaceAll(denies, "Allow", "Perhaps")} {
+	for name, yaml := range map[string]string{"no YAML": "a: [", "nothing": "", "refused": strings.ReplaceAll(onlyPay, "Allow", "Perhaps")} {
 		if code, text := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {yaml}, "since": {"30d"}}); code != http.StatusOK || !strings.Contains(text, "would be refused") {
 			t.Errorf("%s: %d %.300s", name, code, text)
 		}
 	}
-	if code, _ := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {denies}, "since": {"soon"}}); code != http.StatusBadRequest {
+	if code, _ := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {onlyPay}, "since": {"soon"}}); code != http.StatusBadRequest {
 		t.Error(code)
 	}
 }

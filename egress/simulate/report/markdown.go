@@ -38,7 +38,7 @@ func writeMarkdown(w io.Writer, r *simulate.Report) error {
 	if len(v.Why) > 0 {
 		fmt.Fprintf(&b, "\n#### Not reproducible: %s\n\n", count(r.NotReproducible, "input"))
 		for _, x := range v.Why[:min(len(v.Why), markdownLines)] {
-			fmt.Fprintf(&b, "- %s: %s, %s\n", escape(x.Why), count(x.Records, "record"), count(x.Inputs, "input"))
+			fmt.Fprintf(&b, "- %s: %s\n", escape(x.Why), x.Counts)
 		}
 	}
 	fmt.Fprintln(&b)

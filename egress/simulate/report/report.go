@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,8 +61,17 @@ type View struct {
 	*simulate.Report
 	Summary string
 	Lists   []list
-	Why     []simulate.Why
+	Why     []why
 	Notes   []string
+}
+
+// why is why something is not reproducible, and of how much.
+type why struct {
+	Why      string
+	Inputs   int
+	Records  uint64
+	Counts   string // both
+	Examples []string
 }
 
 // ViewOf writes a report in words, which are but texts.
@@ -76,11 +84,11 @@ func ViewOf(r *simulate.Report) View {
 		v.Lists = append(v.Lists, list{Title: "Denied once what is observed is enforced", Inputs: r.Inputs.WouldDeny, Lines: lines(r.WouldDeny)})
 	}
 	for _, w := range r.Why {
-		w.Why, w.Examples = visible.Text(w.Why), slices.Clone(w.Examples)
-		for i := range w.Examples {
-			w.Examples[i] = visible.Text(w.Examples[i])
+		said := why{Why: visible.Text(w.Why), Inputs: w.Inputs, Records: w.Records, Counts: count(w.Records, "record") + ", " + count(w.Inputs, "input")}
+		for _, example := range w.Examples {
+			said.Examples = append(said.Examples, visible.Text(example))
 		}
-		v.Why = append(v.Why, w)
+		v.Why = append(v.Why, said)
 	}
 	return v
 }
