@@ -180,7 +180,7 @@ func TestInBrowser(t *testing.T) {
 // simulate asks what a policy would deny, by the form.
 func (b tab) simulate(server string) {
 	b.Helper()
-	b.do(chromedp.Navigate(server+"/simulate"), chromedp.SetValue("#yaml", onlyPay), chromedp.SetValue("[name=since]", "30d"), chromedp.Click("main form button"), chromedp.WaitReady("main [role=status], main [role=alert]"))
+	b.do(chromedp.Navigate(server+"/simulate"), chromedp.SetValue("#yaml", onlyPay), chromedp.SetValue("[name=since]", "30d"), chromedp.Click("main form button"), chromedp.WaitReady("main [role=status], #error"))
 	if text := given(b, chromedp.TextContent("main")); !strings.Contains(text, "2 newly denied") || !strings.Contains(text, "133 records, 1 input") {
 		b.Errorf("what is simulated: %.3000s", text)
 	}

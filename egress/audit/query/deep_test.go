@@ -143,7 +143,7 @@ func TestDeepStatementsEndWithWords(t *testing.T) {
 			group.Go(func() error {
 				for range 2 {
 					if err := SQL(t.Context(), s.DB(), deepStatements[name], &result{}); err == nil || !strings.Contains(err.Error(), "nested too deep") {
-						return fmt.Errorf("%s: %v", name, err)
+						return fmt.Errorf("%s: %w", name, err)
 					}
 				}
 				return nil
