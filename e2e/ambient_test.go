@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,20 +184,7 @@ func (a *ambientNode) recorded(t *testing.T, what, host string, fits func(record
 // recordedOf waits for a record of what is asked again each time, since what was asked before may have been before an edit was in force.
 func (a *ambientNode) recordedOf(t *testing.T, what, host string, asks func(), fits func(record.Record) bool) {
 	t.Helper()
-	var last []record.Record
-	if err := world.Within(a.ctx, 2*time.Minute, func() error {
-		asks()
-		records, err := a.scene.AuditRecords(a.ctx, "--host", host)
-		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
-			err = fmt.Errorf("%s: none of %d records", what, len(records))
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
-		for _, r := range last[max(0, len(last)-20):] {
-			t.Logf("%+v", r)
-		}
-	}
+	recordedOf(a.ctx, t, a.scene, what, host, asks, fits)
 }
 
 // triesAll tries all ways of a pod's to a host, whatever becomes of it.

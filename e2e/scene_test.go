@@ -2,14 +2,17 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sallyport/sallyport/e2e/story"
 	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // sceneLimit is how long setting a scene may take, on a machine with much else to do.
@@ -83,4 +86,23 @@ func setScene(t *testing.T, set setting) (context.Context, *story.Scene) {
 		t.Fatalf("setting the scene: %v", err)
 	}
 	return ctx, scene
+}
+
+// recordedOf waits for a record about a host, of what is asked again each time: what was asked before may have been before an edit was in force everywhere.
+func recordedOf(ctx context.Context, t *testing.T, s *story.Scene, what, host string, asks func(), fits func(record.Record) bool) {
+	t.Helper()
+	var last []record.Record
+	if err := world.Within(ctx, 2*time.Minute, func() error {
+		asks()
+		records, err := s.AuditRecords(ctx, "--host", host)
+		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
+			err = fmt.Errorf("%s: none of %d records", what, len(records))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+		for _, r := range last[max(0, len(last)-20):] {
+			t.Logf("%+v", r)
+		}
+	}
 }

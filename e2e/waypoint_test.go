@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,20 +239,7 @@ func (w *waypointTest) policies(t *testing.T) {
 // recordedOf waits for a record of what is asked again each time: what was asked before an edit was in force everywhere is no use.
 func (w *waypointTest) recordedOf(t *testing.T, what, host string, asks func(), fits func(record.Record) bool) {
 	t.Helper()
-	var last []record.Record
-	if err := world.Within(w.ctx, 2*time.Minute, func() error {
-		asks()
-		records, err := w.scene.AuditRecords(w.ctx, "--host", host)
-		if last = records; err == nil && !slices.ContainsFunc(records, fits) {
-			err = fmt.Errorf("%s: none of %d records", what, len(records))
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
-		for _, r := range last[max(0, len(last)-20):] {
-			t.Logf("%+v", r)
-		}
-	}
+	recordedOf(w.ctx, t, w.scene, what, host, asks, fits)
 }
 
 // bytes holds that connections arrive whole, whoever ends first.

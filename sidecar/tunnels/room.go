@@ -2,7 +2,6 @@ package tunnels
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -134,12 +133,7 @@ func (t *Table) crowdOut(ctx context.Context, of held) bool {
 		return true
 	}
 	delete(t.crowded, of.Remote)
-	if !errors.Is(err, sockdiag.ErrGone) {
-		t.stats.Failed++
-		if seldom(&t.complained) {
-			t.cfg.Log.Error("a connection of somebody who has most of them, when few were left, could not be ended", "from", of.Remote, "err", err, "failures", t.stats.Failed)
-		}
-	}
+	t.notEnded(err, "a connection of somebody who has most of them, when few were left, could not be ended", "from", of.Remote)
 	return false
 }
 

@@ -157,10 +157,18 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	default:
 		of.ended = ""
 		t.plan.ask(q, time.Now().Add(retry))
-		t.stats.Failed++
-		if seldom(&t.complained) {
-			t.cfg.Log.Error("a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client, "err", err, "failures", t.stats.Failed)
-		}
+		t.notEnded(err, "a tunnel that is denied by now could not be ended; it is tried again", "host", q.Authority, "client", q.Peer, "from", of.client)
+	}
+}
+
+// notEnded counts a connection that was not ended, and says of which, if it is not one that had gone by itself. The table is held.
+func (t *Table) notEnded(err error, what string, which ...any) {
+	if errors.Is(err, sockdiag.ErrGone) {
+		return
+	}
+	t.stats.Failed++
+	if seldom(&t.complained) {
+		t.cfg.Log.Error(what, append(which, "err", err, "failures", t.stats.Failed)...)
 	}
 }
 

@@ -138,36 +138,3 @@ func levelsOf(resource []byte) map[string][]byte {
 	})
 	return levels
 }
-
-// inside is the first field, by number, of the first field of a message, and so on; nil where there is none.
-func inside(message []byte, path ...protowire.Number) []byte {
-	for _, number := range path {
-		var found []byte
-		fields(message, number, func(value []byte) {
-			if found == nil {
-				found = value
-			}
-		})
-		message = found
-	}
-	return message
-}
-
-// fields are a message's of a number, where they are bytes.
-func fields(message []byte, number protowire.Number, each func([]byte)) {
-	for len(message) > 0 {
-		tag, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return
-		}
-		message = message[n:]
-		m := protowire.ConsumeFieldValue(tag, kind, message)
-		if m < 0 {
-			return
-		}
-		if value, _ := protowire.ConsumeBytes(message); tag == number && kind == protowire.BytesType {
-			each(value)
-		}
-		message = message[m:]
-	}
-}

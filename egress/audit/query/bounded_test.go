@@ -28,18 +28,7 @@ func highest(t *testing.T) (kib int64) {
 
 // TestStatementsAreBounded: whatever a statement makes, where DuckDB's own limit counts it and where not, it takes a bounded part of memory and ends with words.
 func TestStatementsAreBounded(t *testing.T) {
-	s, err := store.Open(t.Context(), t.TempDir(), store.Options{MemoryLimit: "64MB", Now: func() time.Time { return noon.Add(time.Hour) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := s.Store(t.Context(), sample()); err != nil {
-		t.Fatal(err)
-	}
+	s := filledStore(t, store.Options{MemoryLimit: "64MB"}, sample()...)
 	db, before := s.DB(), highest(t)
 	doubled := "SELECT host AS a FROM records LIMIT 1"
 	for range 32 {

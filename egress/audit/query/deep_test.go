@@ -112,18 +112,7 @@ var deepStatements = map[string]string{
 
 // TestDeepStatementsEndWithWords: however deep a statement is nested, and the values that it makes, it has an answer or an error, and the server goes on.
 func TestDeepStatementsEndWithWords(t *testing.T) {
-	s, err := store.Open(t.Context(), t.TempDir(), store.Options{Now: func() time.Time { return noon.Add(time.Hour) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := s.Store(t.Context(), sample()); err != nil {
-		t.Fatal(err)
-	}
+	s := filledStore(t, store.Options{}, sample()...)
 	for name, statement := range deepStatements {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()

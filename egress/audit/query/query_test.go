@@ -37,7 +37,14 @@ func rec(seq int, change func(*record.Record)) record.Record {
 
 func filled(t testing.TB, records ...record.Record) *sql.DB {
 	t.Helper()
-	s, err := store.Open(context.Background(), t.TempDir(), store.Options{Now: func() time.Time { return noon.Add(time.Hour) }})
+	return filledStore(t, store.Options{}, records...).DB()
+}
+
+// filledStore is a store with records, an hour after noon.
+func filledStore(t testing.TB, options store.Options, records ...record.Record) *store.Store {
+	t.Helper()
+	options.Now = func() time.Time { return noon.Add(time.Hour) }
+	s, err := store.Open(context.Background(), t.TempDir(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +56,7 @@ func filled(t testing.TB, records ...record.Record) *sql.DB {
 	if err := s.Store(context.Background(), records); err != nil {
 		t.Fatal(err)
 	}
-	return s.DB()
+	return s
 }
 
 func sample() []record.Record {
