@@ -170,9 +170,15 @@ func (s *stage) endsAlone(app, other string) {
 func (s *stage) uninstalled(app string) {
 	s.apply(fmt.Sprintf(allowlist, external, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 	s.helm("uninstall", "sallyport", "-n", system, "--wait", "--timeout", "3m")
-	for _, target := range []string{"https://" + second, "http://" + nobody, "https://" + external} {
-		s.must(blocked(s.Context(), app, target+"/uninstalled"))
+	began := time.Now()
+	for range 2 {
+		for _, target := range []string{"https://" + second, "http://" + nobody} {
+			s.must(blocked(s.Context(), app, target+"/uninstalled"))
+		}
+		// Helm waits for Deployments, not for their pods: gateways serve what is allowed until they are ended.
+		s.becomes("no gateway serves any more", time.Minute, func() error { return blocked(s.Context(), app, "https://"+external+"/last") })
 	}
+	s.Logf("what is allowed was served for %s without the release", since(began))
 	if seen := s.outside.Sightings("/uninstalled"); len(seen) > 0 {
 		s.Errorf("the outside saw %v", seen)
 	}
