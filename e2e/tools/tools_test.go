@@ -21,7 +21,7 @@ func TestModulesArePinnedAlike(t *testing.T) {
 }
 
 func TestScriptsParse(t *testing.T) {
-	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "kafka", "golangci-lint", "lib.sh"} {
+	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "kafka", "golangci-lint", "lib.sh", "failures"} {
 		if out, err := exec.Command("bash", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", script, err, out)
 		}
@@ -32,5 +32,42 @@ func TestCachedSaysWhatToRun(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if _, err := Cached("kubernetes", "kubelet"); err == nil || !strings.Contains(err.Error(), "make cluster-tools") {
 		t.Errorf("error: %v", err)
+	}
+}
+
+func TestFailuresAreSaidOnceMore(t *testing.T) {
+	cmd := exec.Command("./failures")
+	cmd.Stdin = strings.NewReader(`=== RUN   TestRelease
+    a_test.go:1: ready
+=== RUN   TestRelease/registered
+    a_test.go:2: reached
+=== RUN   TestRelease/gone
+    b_test.go:3: it is open
+=== NAME  TestRelease
+    a_test.go:4: a long log
+        of a pod
+--- FAIL: TestRelease (2.00s)
+    --- PASS: TestRelease/registered (1.00s)
+    --- FAIL: TestRelease/gone (1.00s)
+FAIL
+FAIL	example.test/incluster	2.0s
+ok  	example.test/fine	1.0s
+--- FAIL: TestPlain (0.10s)
+    c_test.go:5: it is closed
+FAIL	example.test/plain	0.2s
+`)
+	out, err := cmd.CombinedOutput()
+	want := `failed: TestRelease
+    a_test.go:1: ready
+    a_test.go:4: a long log
+failed: TestRelease/gone
+    b_test.go:3: it is open
+failed: TestPlain
+    c_test.go:5: it is closed
+FAIL	example.test/incluster	2.0s
+FAIL	example.test/plain	0.2s
+`
+	if err != nil || string(out) != want {
+		t.Errorf("%v: said\n%swant\n%s", err, out, want)
 	}
 }
