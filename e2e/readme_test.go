@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func TestCIRunsTheREADMEsTestCommand(t *testing.T) {
 	if !strings.Contains(read(t, filepath.Join(root, "README.md")), command) {
 		t.Errorf("README.md does not show %q", command)
 	}
-	if !strings.Contains(read(t, filepath.Join(root, ".ci", "run")), "\n"+command+"\n") {
+	if !regexp.MustCompile(`(?m)^` + command + `( |$)`).MatchString(read(t, filepath.Join(root, ".ci", "run"))) {
 		t.Errorf(".ci/run does not call %q", command)
 	}
 }

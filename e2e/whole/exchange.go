@@ -142,6 +142,7 @@ type Account struct {
 	Bytes int64
 	Err   error
 	Late  time.Duration // how long after the last byte the end came, to a client who downloads
+	Cut   error         // what a client who is refused heard when it wrote, and it had read a clean end before the whole answer
 }
 
 // Run does the client's part on an open connection, which it closes, and gives its account: of what it sent where it is
@@ -194,8 +195,8 @@ func (e Exchange) client(c Conn, from io.Reader) (a Account) {
 	return a
 }
 
-// refused sends on and on, and receives. A kernel tells of a reset once: whether to who reads or to who writes, both know. A write that fails after a clean
-// end says nothing of a reset.
+// refused sends on and on, and receives. A kernel tells of a reset once: whether to who reads or to who writes, both know. A write that fails otherwise after
+// a clean end says nothing of a reset.
 func (e Exchange) refused(c Conn, from io.Reader) (a Account) {
 	sent := make(chan error, 1)
 	go func() {
@@ -208,6 +209,8 @@ func (e Exchange) refused(c Conn, from io.Reader) (a Account) {
 		case err := <-sent:
 			if errors.Is(err, syscall.ECONNRESET) {
 				a.Err = err
+			} else {
+				a.Cut = err
 			}
 			return a
 		case <-time.After(10 * time.Second): // it takes no end of it
