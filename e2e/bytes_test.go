@@ -90,7 +90,7 @@ func TestBytesArriveWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMover(t, s)
-	if err := m.ready(ctx); err != nil {
+	if err := m.ready(ctx, s); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range bytesPaths {
@@ -270,9 +270,20 @@ func newMover(t *testing.T, s *story.Scene) *mover {
 	return m
 }
 
-// ready waits until every path works.
-func (m *mover) ready(ctx context.Context) error {
+// ready waits until every path works, as it is registered and set: what is neither yet is let through.
+func (m *mover) ready(ctx context.Context, s *story.Scene) error {
+	for _, path := range []string{"gateway", "direct"} {
+		for _, kind := range []string{"tcp", "grpc"} {
+			if _, err := m.app.answered(ctx, hostOn(path, kind)); err != nil {
+				return err
+			}
+		}
+	}
+	unread := fmt.Sprintf(`"start": %d,`, portOn(elsewhere, "named"))
 	return world.Within(ctx, 5*time.Minute, func() error {
+		if dump, err := s.App.Admin(ctx, "/config_dump?resource=dynamic_listeners"); err != nil || !strings.Contains(string(dump), unread) || strings.Contains(string(dump), `"warming_state"`) {
+			return fmt.Errorf("the pod's listeners have no %s, or are not there yet (%w)", unread, err)
+		}
 		for _, path := range bytesPaths {
 			for kind := range bytesPorts {
 				if client, _ := m.begin(ctx, path, kind, whole.Exchange{Shape: exchangesOf(kind)[0].Shape, Size: 1}); client.Err != nil || client.Bytes != 1 {

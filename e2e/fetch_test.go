@@ -281,7 +281,7 @@ func (f *fetch) recorded(ctx context.Context, t *testing.T) {
 // registered stays closed. So it is when the proxy, too, was killed.
 func (f *fetch) withoutController(ctx context.Context, t *testing.T, fixed *fetch) {
 	t.Helper()
-	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/by-host", "80/named") }); err != nil {
+	if err := world.Within(ctx, time.Minute, func() error { return f.onDisk("80/by-host", "80/named", "80/*.wild", "80/straight.wild") }); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.onDisk("80/unused-1"); err == nil {

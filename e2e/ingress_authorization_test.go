@@ -75,9 +75,7 @@ func (in *ingressScene) authorization(t *testing.T) {
 		claim  http.Header
 		status int
 	}{"/open": {nil, 200}, "/claimed": {claim, 200}, "/a/../shut": {nil, 403}, "/%73hut": {nil, 403}} {
-		if err := in.answers(t.Context(), path, x.claim, x.status); err != nil {
-			t.Error(err)
-		}
+		turns(t, func() error { return in.answers(t.Context(), path, x.claim, x.status) })
 	}
 	if err := world.Within(t.Context(), time.Minute, func() error { return in.closed(t.Context()) }); err != nil { // another port's listener
 		t.Error(err)

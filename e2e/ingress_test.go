@@ -289,10 +289,11 @@ func (in *ingressScene) endsTLS(t *testing.T) {
 	was := in.shown(t, "shop.test")
 	in.writeCertificate(t, "shop-cert", "shop.test", nil)
 	err = world.Within(t.Context(), time.Minute, func() error {
-		if bytes.Equal(in.shown(t, "shop.test"), was) {
-			return errors.New("the certificate is still the old one")
+		now, err := in.shows(t.Context(), "shop.test")
+		if err == nil && bytes.Equal(now, was) {
+			err = errors.New("the certificate is still the old one")
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Error(err)
@@ -302,18 +303,27 @@ func (in *ingressScene) endsTLS(t *testing.T) {
 // shown is the certificate for a name.
 func (in *ingressScene) shown(t *testing.T, name string) []byte {
 	t.Helper()
-	raw, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "8443"))
+	certificate, err := in.shows(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return certificate
+}
+
+// shows is shown where it may fail: in what is tried again.
+func (in *ingressScene) shows(ctx context.Context, name string) ([]byte, error) {
+	raw, err := in.client.DialContext(ctx, "tcp", net.JoinHostPort(ingressAddr.String(), "8443"))
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = raw.Close() }()
 	config := in.trusting()
 	config.ServerName = name
 	c := tls.Client(raw, config)
-	if err := c.HandshakeContext(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, err
 	}
-	return c.ConnectionState().PeerCertificates[0].Raw
+	return c.ConnectionState().PeerCertificates[0].Raw, nil
 }
 
 // clerks are two certificates of one client: of those who vouch for clients, and of somebody else.

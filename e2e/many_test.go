@@ -48,11 +48,8 @@ func TestManyHostsFewUsed(t *testing.T) {
 		}
 		return err
 	}
-	if err := world.Within(ctx, time.Minute, func() error { return reach(usedHosts - 1) }); err != nil {
-		t.Fatal(err)
-	}
-	for i := range usedHosts {
-		if err := reach(i); err != nil {
+	for i := range usedHosts { // what one host has come with may be the first of several messages
+		if err := world.Within(ctx, time.Minute, func() error { return reach(i) }); err != nil {
 			t.Fatal(err)
 		}
 	}

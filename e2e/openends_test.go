@@ -326,6 +326,19 @@ func (o *openEnds) ended(t *testing.T) float64 {
 	return o.metric(t, endedMetric)
 }
 
+// counted waits until a count of those that were ended is so high: one is counted when it has ended.
+func (o *openEnds) counted(t *testing.T, want float64, count func(*testing.T) float64) {
+	t.Helper()
+	if err := world.Within(o.ctx, time.Minute, func() error {
+		if now := count(t); now < want {
+			return fmt.Errorf("%v were ended, want %v", now, want)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // endedBeside is how many the clients' own agents have ended.
 func (o *openEnds) endedBeside(t *testing.T) (n float64) {
 	t.Helper()
@@ -439,9 +452,7 @@ func (o *openEnds) unregistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.end(t, since, gone, stay)
-	if now := o.ended(t) + o.endedBeside(t); now < before+2 { // whoever is first ends it; both may be
-		t.Errorf("%v tunnels were ended, want 2", now-before)
-	}
+	o.counted(t, before+2, func(t *testing.T) float64 { return o.ended(t) + o.endedBeside(t) }) // whoever is first ends it; both may be
 	o.register(t, "two")
 }
 

@@ -301,6 +301,8 @@ func (o *openFronted) expired(t *testing.T) {
 	for _, k := range o.fromElsewhere(t, frontedOne, "/in") {
 		_ = k.conn.Close()
 	}
+	o.egress(t, allow(frontedTwo))
+	o.refused(t, frontedOne, "/closed") // so what opens it again is what has an end
 	end := time.Now().Add(lead(began)).Truncate(time.Second)
 	o.egress(t, fmt.Sprintf("%s, expires: %q", allow(frontedOne), end.UTC().Format(time.RFC3339)), allow(frontedTwo))
 	gone, stay := o.fromElsewhere(t, frontedOne, "/ends"), o.fromElsewhere(t, frontedTwo, "/in")

@@ -24,10 +24,11 @@ func (o *openEnds) ownTunnels(t *testing.T) {
 		gone = append(gone, o.connected(t, nil, scheme, "one.open.test"), o.connected(t, shared, scheme, "one.open.test"))
 		stay = append(stay, o.connected(t, nil, scheme, "two.open.test"), o.connected(t, shared, scheme, "two.open.test"))
 	}
-	since := time.Now()
+	before, since := o.ended(t), time.Now()
 	o.write(t, "  rules: [{hosts: [two.open.test], action: Allow, name: list}]\n")
 	o.end(t, since, gone, stay)
 	o.goOn(t, stay)
+	o.counted(t, before+float64(len(gone)), o.ended) // before somebody counts those that end from here on
 }
 
 // toGateway is a connection to the gateway with the app's certificate.

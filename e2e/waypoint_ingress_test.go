@@ -74,16 +74,30 @@ func (w *waypointTest) fromOutside(t *testing.T) {
 	w.write(t, "waypoint.yaml", asked)
 	w.comesIn(t, 200, waypointAddr, "/")
 	w.comesIn(t, 403, waypointAddr, "/secret")
+	if err := world.Within(w.ctx, time.Minute, func() error { // the policy of another port comes beside that of HTTP
+		n, err := w.taken(1, func(r io.Reader) io.Reader { return r })
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d bytes of 1 came", n)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	const size = 8 << 20
 	for _, reads := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, func(r io.Reader) io.Reader { return takeSlowly(r) }} {
-		c, err := w.scene.World.Outside.DialContext(w.ctx, "tcp", netip.AddrPortFrom(doorAddr, 9000).String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = fmt.Fprintf(c, "send %d\n", size)
-		if n, err := io.Copy(io.Discard, reads(c)); err != nil || n != size {
+		if n, err := w.taken(size, reads); err != nil || n != size {
 			t.Errorf("%d bytes of %d came (%v)", n, size, err)
 		}
-		_ = c.Close()
 	}
+}
+
+// taken is how many bytes come in by the door, of so many that are asked for.
+func (w *waypointTest) taken(size int64, reads func(io.Reader) io.Reader) (int64, error) {
+	c, err := w.scene.World.Outside.DialContext(w.ctx, "tcp", netip.AddrPortFrom(doorAddr, 9000).String())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "send %d\n", size)
+	return io.Copy(io.Discard, reads(c))
 }

@@ -115,13 +115,16 @@ func TestUp(t *testing.T) {
 	if err := up.end(t, os.Interrupt); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	for name, pids := range all {
-		for _, pid := range pids {
-			if syscall.Kill(pid, 0) == nil {
-				t.Errorf("%s (%d) was left behind", name, pid)
+	upEventually(t, "nobody to be left behind", func() error { // who is killed, with whoever started him, is gone in his own time
+		for name, pids := range all {
+			for _, pid := range pids {
+				if syscall.Kill(pid, 0) == nil {
+					return fmt.Errorf("%s (%d) is", name, pid)
+				}
 			}
 		}
-	}
+		return nil
+	})
 	if err := answers(proxy, good, 200)(); err == nil {
 		t.Error("somebody still serves")
 	}

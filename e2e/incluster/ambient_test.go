@@ -2,11 +2,11 @@ package incluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,11 +74,12 @@ func (s *stage) inside(ns, name, url string) error {
 // taken waits until a pod is in the mesh: what nobody registered is closed, and the node's listeners are open in its network.
 func (s *stage) taken(ns, name string) {
 	s.Helper()
+	ip := s.podIP(ns, name)
 	s.becomes(name+" is taken in", time.Minute, func() error {
 		if err := s.inside(ns, name, "http://"+outsideAddrs[2].String()+"/taken"); err == nil {
 			return errors.New("what nobody registered is open")
 		}
-		return reaches(s.Context(), s.podIP(ns, name), "http://127.0.0.1:8080/healthz")
+		return reaches(s.Context(), ip, "http://127.0.0.1:8080/healthz")
 	})
 }
 
@@ -144,8 +145,8 @@ func (s *stage) leavesAsItself() {
 		}
 	}
 	s.becomes("all of it is recorded", time.Minute, func() error {
-		var all []record.Record
-		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
+		all, err := s.records("--since", "1h")
+		if err != nil {
 			return err
 		}
 		seen := map[string]bool{}
@@ -229,7 +230,7 @@ func (s *stage) probesUnderStrict() {
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 	s.kubectl("wait", "-n", calm, "--for=delete", strings.TrimSpace(first), "--timeout=3m")
 	before, probed := s.startedAs(calm, "probes"), s.podIP(calm, "probes")
-	for range 5 { // rounds of probes, each of which takes a second
+	for began := time.Now(); time.Since(began) < 5*time.Second; { // rounds of probes, each of which takes a second
 		for what, url := range map[string]string{"the port of a probe": "http://" + probed + ":8101/healthz", "a port": "http://" + app + ":8080/"} {
 			if f, err := fetch(s.Context(), out, url, 5*time.Second); err == nil && f.Status == 200 {
 				s.Errorf("%s lets in who has no certificate: %s", what, f)
@@ -284,23 +285,30 @@ func (s *stage) notKept() {
 // podDeleted: nothing of a pod is held when it is gone, though it had connections that would be used again.
 func (s *stage) podDeleted() {
 	s.startApp(calm, "brief")
-	s.becomes("it reaches the outside", time.Minute, func() error { return reaches(s.Context(), s.podIP(calm, "brief"), "http://"+external+"/brief") })
-	listeners, cables := s.listeners(), s.cables()
+	ip := s.podIP(calm, "brief")
+	s.becomes("it reaches the outside", time.Minute, func() error { return reaches(s.Context(), ip, "http://"+external+"/brief") })
+	var listeners, cables int
+	s.becomes("all listeners of the pods serve", time.Minute, func() (err error) { // the one that was used may be the first of the pod's
+		listeners, err = s.listeners()
+		return err
+	})
+	cables, err := s.cables()
+	s.must(err)
 	network := s.networkOf(filepath.Join(cluster.Dir, "sallyport-node"), calm, "brief")
-	if s.heldIn(network) == 0 {
-		s.Error("the node's Envoy has no socket in the network of a pod that it serves: that shows nothing")
+	if n, err := s.heldIn(network); err != nil || n == 0 {
+		s.Errorf("the node's Envoy has no socket in the network of a pod that it serves: that shows nothing (%v)", err)
 	}
 	s.endApp(calm, "brief")
 	began := time.Now()
 	s.becomes("its network, its listeners and its cable are gone", time.Minute, func() error {
-		if n := s.heldIn(network); n > 0 {
-			return fmt.Errorf("Envoy has %d sockets in its network", n)
+		if n, err := s.heldIn(network); err != nil || n > 0 {
+			return fmt.Errorf("Envoy has %d sockets in its network (%w)", n, err)
 		}
-		if now := s.listeners(); now > listeners-3 { // less, where something that was ended before went meanwhile, too
-			return fmt.Errorf("%d listeners, before there were %d", now, listeners)
+		if now, err := s.listeners(); err != nil || now > listeners-3 { // less, where something that was ended before went meanwhile, too
+			return fmt.Errorf("%d listeners, before there were %d (%w)", now, listeners, err)
 		}
-		if now := s.cables(); now > cables-1 {
-			return fmt.Errorf("%d cables, before there were %d", now, cables)
+		if now, err := s.cables(); err != nil || now > cables-1 {
+			return fmt.Errorf("%d cables, before there were %d (%w)", now, cables, err)
 		}
 		return nil
 	})
@@ -314,29 +322,37 @@ func (s *stage) endApp(ns, name string) {
 	s.kubectl("wait", "-n", ns, "--for=delete", "pod", "-l", "app="+name, "--timeout=3m")
 }
 
-// listeners is how many Envoy of the node has.
-func (s *stage) listeners() int {
-	s.Helper()
-	stats, err := get(s.Context(), "http://"+s.podIP(system, "sallyport-ambient")+":15090/stats/prometheus")
-	s.must(err)
+// listeners is how many Envoy of the node has, when none of them is yet to serve.
+func (s *stage) listeners() (int, error) {
+	ip, err := s.ask("get", "pods", "-n", system, "-l", agentLabel, "--field-selector=status.phase=Running", "-o", "jsonpath={.items[0].status.podIP}")
+	if err != nil {
+		return 0, err
+	}
+	stats, err := get(s.Context(), "http://"+ip+":15090/stats/prometheus")
+	if err != nil {
+		return 0, err
+	}
+	counts := map[string]int{}
 	for line := range strings.Lines(stats) {
-		if strings.HasPrefix(line, "envoy_listener_manager_total_listeners_active{") {
-			var n int
-			_, err := fmt.Sscanf(line[strings.LastIndexByte(line, ' '):], "%d", &n)
-			s.must(err)
-			return n
+		of, is := strings.CutPrefix(line, "envoy_listener_manager_total_listeners_")
+		if name, value, labelled := strings.Cut(of, "{"); is && labelled {
+			n, err := strconv.Atoi(strings.TrimSpace(value[strings.LastIndexByte(value, ' ')+1:]))
+			if err != nil {
+				return 0, fmt.Errorf("%q: %w", line, err)
+			}
+			counts[name] = n
 		}
 	}
-	s.Fatalf("no count of listeners in %d bytes of statistics", len(stats))
-	return 0
+	if counts["active"] == 0 || counts["warming"] > 0 {
+		return 0, fmt.Errorf("listeners are %v, in %d bytes of statistics", counts, len(stats))
+	}
+	return counts["active"], nil
 }
 
 // cables is how many pods' networks are connected to the node.
-func (s *stage) cables() int {
-	s.Helper()
+func (s *stage) cables() (int, error) {
 	out, err := s.NodeCommand(s.Context(), "ip", "-o", "link", "show", "type", "veth").Output()
-	s.must(err)
-	return strings.Count(string(out), " veth")
+	return strings.Count(string(out), " veth"), err
 }
 
 // worksAgain waits until what is registered is reached, while what is not stays closed.
@@ -372,13 +388,16 @@ func (s *stage) agentAway() {
 	}
 	s.kubectl("create", "deployment", "waits", "-n", calm, "--image", images.Ref(images.App))
 	s.kubectl("delete", "pod", "-n", "kube-system", "-l", "k8s-app=kube-dns")
-	s.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns", "--timeout=3m")
+	s.becomes("another name server has started", 3*time.Minute, func() error { // there is none to wait for before its pod is made
+		_, err := s.ask("wait", "-n", "kube-system", "--for=condition=Ready", "pod", "-l", "k8s-app=kube-dns", "--timeout=1m")
+		return err
+	})
 	s.becomes("the pod's event says why it does not start", time.Minute, func() error {
-		events := s.kubectl("get", "events", "-n", calm, "--field-selector", "reason=FailedCreatePodSandBox", "-o", "jsonpath={.items[*].message}")
-		if !strings.Contains(events, "the node's agent does not answer") {
-			return fmt.Errorf("events: %q", events)
+		events, err := s.ask("get", "events", "-n", calm, "--field-selector", "reason=FailedCreatePodSandBox", "-o", "jsonpath={.items[*].message}")
+		if err == nil && !strings.Contains(events, "the node's agent does not answer") {
+			err = fmt.Errorf("events: %q", events)
 		}
-		return nil
+		return err
 	})
 	s.kubectl("patch", "-n", system, "daemonset/sallyport-ambient", "--type=json", "-p", `[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
 	s.worksAgain("after the agent was away")
@@ -401,7 +420,8 @@ func (s *stage) agentsRolled() {
 	s.kubectl("rollout", "status", "-n", system, "daemonset/sallyport-ambient", "--timeout=3m")
 	s.worksAgain("after the agents were rolled")
 	if s.end(tr); s.Failed() {
-		s.Logf("what is recorded of %s:\n%s", external, s.audit("query", "--since", "3m", "--host", external, "--limit", "400", "-o", "csv"))
+		text, err := s.audit("query", "--since", "3m", "--host", external, "--limit", "400", "-o", "csv")
+		s.Logf("what is recorded of %s (%v):\n%s", external, err, text)
 	}
 	s.kubectl("rollout", "status", "-n", calm, "deployment/probes", "--timeout=3m")
 }

@@ -23,11 +23,13 @@ func (s *stage) cli(string) {
 	if got := s.sallyport("audit", "query", "--since", "1h", "--host", external, "-o", "json"); !strings.Contains(got, "spiffe://cluster.local/ns/shop/sa/app") {
 		s.Errorf("audit query: %s", got)
 	}
+	pod := s.podName(shop, "app")
 	s.becomes("a proxy's configuration has the host", time.Minute, func() error { // it is told of it in its turn
-		if got := s.sallyport("config", "shop/"+s.podName(shop, "app")); !json.Valid([]byte(got)) || !strings.Contains(got, external) {
-			return fmt.Errorf("config: %.200s", got)
+		got, err := s.operator("config", "shop/"+pod)
+		if err == nil && (!json.Valid([]byte(got)) || !strings.Contains(got, external)) {
+			err = fmt.Errorf("config: %.200s", got)
 		}
-		return nil
+		return err
 	})
 	s.sallyport("lint")
 	// The test cluster has one node, no NetworkPolicies and no guard: check says so, and that is its answer no.
@@ -43,11 +45,18 @@ func (s *stage) cli(string) {
 // sallyport runs the operator's binary against the cluster.
 func (s *stage) sallyport(args ...string) string {
 	s.Helper()
-	program, err := filepath.Abs("../../bin/sallyport")
-	s.must(err)
-	out, err := s.run(s.Context(), append(append([]string{program}, args...), "--kubeconfig", s.Kubeconfig)...)
+	out, err := s.operator(args...)
 	s.must(err)
 	return out
+}
+
+// operator is sallyport where it may fail: in what is tried again.
+func (s *stage) operator(args ...string) (string, error) {
+	program, err := filepath.Abs("../../bin/sallyport")
+	if err != nil {
+		return "", err
+	}
+	return s.run(s.Context(), append(append([]string{program}, args...), "--kubeconfig", s.Kubeconfig)...)
 }
 
 func (s *stage) podName(ns, app string) string {

@@ -32,16 +32,13 @@ func (s *stage) networkOf(runDir, ns, app string) uint64 {
 }
 
 // heldIn is how many sockets the Envoys of the node's agents have in a network namespace: as long as there is one, the kernel keeps that.
-func (s *stage) heldIn(network uint64) (sockets int) {
-	s.Helper()
+func (s *stage) heldIn(network uint64) (sockets int, err error) {
 	envoys, err := s.nodesEnvoys()
-	s.must(err)
 	for _, pid := range envoys {
-		n, err := socketsIn(pid, network)
-		s.must(err)
-		sockets += n
+		n, gone := socketsIn(pid, network)
+		sockets, err = sockets+n, errors.Join(err, gone)
 	}
-	return sockets
+	return sockets, err
 }
 
 // nodesEnvoys are the processes of the node's Envoys: children of its agents, below the node's first process.

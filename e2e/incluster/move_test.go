@@ -33,8 +33,9 @@ func (s *stage) moves() {
 	s.underLoad("from sidecars to the node's proxy", all, s.toNode)
 	s.underLoad("from the node's proxy to sidecars", all, s.toSidecars)
 	s.apply("apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: strict, namespace: roams}\nspec: {mtls: {mode: STRICT}}\n")
+	outsider := s.podIP(plain, "caller")
 	s.becomes("what is plain is refused", time.Minute, func() error {
-		if reaches(s.Context(), s.podIP(plain, "caller"), "http://web.roams:8080/") == nil {
+		if reaches(s.Context(), outsider, "http://web.roams:8080/") == nil {
 			return errors.New("it is let in")
 		}
 		return nil
@@ -68,7 +69,8 @@ func (s *stage) prepareMove() {
 	s.apply(strings.ReplaceAll(string(text), "$IMAGE", images.Ref(images.App)))
 	s.kubectl("rollout", "status", "-n", roams, "deployment/web", "--timeout=3m")
 	for _, ns := range []string{plain, shop, calm} {
-		s.becomes(ns+" reaches what will be moved", time.Minute, func() error { return reaches(s.Context(), s.podIP(ns, "caller"), "http://web.roams:8080/") })
+		caller := s.podIP(ns, "caller")
+		s.becomes(ns+" reaches what will be moved", time.Minute, func() error { return reaches(s.Context(), caller, "http://web.roams:8080/") })
 	}
 }
 
@@ -177,7 +179,8 @@ func (s *stage) underLoad(what string, callers []string, do func()) {
 		}
 	}
 	if s.Logf("%s: %d requests, %d failed (%s)", what, requests, failed, took); failed > 0 {
-		s.Logf("what is recorded of it:\n%s", s.audit("query", "--since", "2m", "--from", calm+"/caller", "--limit", "2000", "-o", "csv"))
+		text, err := s.audit("query", "--since", "2m", "--from", calm+"/caller", "--limit", "2000", "-o", "csv")
+		s.Logf("what is recorded of it (%v):\n%s", err, text)
 	}
 }
 

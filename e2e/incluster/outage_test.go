@@ -1,7 +1,6 @@
 package incluster
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -36,13 +35,20 @@ func (s *stage) outages(app string) {
 	s.end(tr)
 
 	s.Log("and the pod's agent is killed with its Envoy: they start from what they have")
+	started := func() (string, error) { // how often the native sidecar was
+		return s.ask("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].status.initContainerStatuses[?(@.name=="istio-proxy")].restartCount}`)
+	}
+	before, err := started()
+	if err != nil || before == "" {
+		s.Fatalf("how often the proxy was started is %q (%v)", before, err)
+	}
 	s.node("pkill", "-KILL", "-f", "sallyport-agent proxy sidecar")
-	s.becomes("the proxy's container is started again", time.Minute, func() error {
-		count := s.kubectl("get", "pods", "-n", shop, "-l", "app=app", "-o", `jsonpath={.items[0].status.containerStatuses[?(@.name=="istio-proxy")].restartCount}`)
-		if count == "0" {
-			return errors.New("it was not started again")
+	s.becomes("the proxy's container is started again", 2*time.Minute, func() error {
+		now, err := started()
+		if err == nil && (now == "" || now == before) {
+			err = fmt.Errorf("it was started %q times, before that %q", now, before)
 		}
-		return nil
+		return err
 	})
 	s.becomes("the app reaches the host again", 2*time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/alone") })
 	s.must(blocked(s.Context(), app, "http://"+nobody+"/alone"))

@@ -66,7 +66,7 @@ func (s *stage) registered(app string) {
 	took := time.Since(applied)
 	s.becomes("the host is reached", time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/plain") })
 	s.Logf("from kubectl apply to the first answer: %s (apply itself %s)", since(applied), took.Round(10*time.Millisecond))
-	s.must(reaches(s.Context(), app, "https://"+external+"/tls"))
+	s.becomes("it is by TLS", time.Minute, func() error { return reaches(s.Context(), app, "https://"+external+"/tls") }) // told to the proxy beside the other
 	gateways := map[string]bool{}
 	for _, ip := range strings.Fields(s.kubectl("get", "pods", "-n", system, "-l", "istio=egressgateway", "-o", "jsonpath={.items[*].status.podIP}")) {
 		gateways[ip] = true
@@ -83,7 +83,10 @@ func (s *stage) registered(app string) {
 		}
 	}
 	s.becomes("the status is written", time.Minute, func() error {
-		status := s.kubectl("get", "serviceentry", "-n", shop, "external", "-o", "jsonpath={.status}")
+		status, err := s.ask("get", "serviceentry", "-n", shop, "external", "-o", "jsonpath={.status}")
+		if err != nil {
+			return err
+		}
 		for _, want := range []string{"egress.sallyport.io/Accepted", system + "/istio-egressgateway", "240.240."} {
 			if !strings.Contains(status, want) {
 				return fmt.Errorf("the status lacks %q: %s", want, status)
@@ -166,8 +169,8 @@ func (s *stage) told(string) {
 		{nobody, record.Denied, record.PathBlackhole, "MeshConfig"},
 	}
 	s.becomes("the log has it all", time.Minute, func() error {
-		var all []record.Record
-		if err := json.Unmarshal([]byte(s.audit("query", "--since", "1h", "-o", "json")), &all); err != nil {
+		all, err := s.records("--since", "1h")
+		if err != nil {
 			return err
 		}
 		var missing []error
@@ -186,9 +189,17 @@ func (s *stage) told(string) {
 }
 
 // audit asks the audit server in its pod.
-func (s *stage) audit(args ...string) string {
-	s.Helper()
-	return s.kubectl(append([]string{"exec", "-n", system, "sallyport-audit-0", "--", "sallyport", "audit", args[0], "--data", "/var/lib/sallyport"}, args[1:]...)...)
+func (s *stage) audit(args ...string) (string, error) {
+	return s.ask(append([]string{"exec", "-n", system, "sallyport-audit-0", "--", "sallyport", "audit", args[0], "--data", "/var/lib/sallyport"}, args[1:]...)...)
+}
+
+// records are those that the audit log finds.
+func (s *stage) records(filter ...string) (all []record.Record, err error) {
+	text, err := s.audit(append([]string{"query", "-o", "json"}, filter...)...)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &all)
+	}
+	return all, err
 }
 
 // removed: without the object, nothing leaves again.

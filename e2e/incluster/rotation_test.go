@@ -19,7 +19,7 @@ func TestRootRotation(t *testing.T) {
 	s := set(t, "controller.certTTL=1m")
 	app := s.podIP(shop, "app")
 	s.apply(entry(shop, "external", external))
-	s.becomes("the host is reached", time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/") })
+	s.opens(app, external, "/")
 	program, err := filepath.Abs("../../bin/sallyport")
 	s.must(err)
 	tr := s.begin(app)

@@ -215,9 +215,14 @@ func (s *stage) run(ctx context.Context, argv ...string) (string, error) {
 
 func (s *stage) kubectl(args ...string) string {
 	s.Helper()
-	out, err := s.run(s.Context(), append([]string{s.Kubectl}, args...)...)
+	out, err := s.ask(args...)
 	s.must(err)
 	return out
+}
+
+// ask is kubectl where it may fail: in what is tried again.
+func (s *stage) ask(args ...string) (string, error) {
+	return s.run(s.Context(), append([]string{s.Kubectl}, args...)...)
 }
 
 func (s *stage) helm(args ...string) {
@@ -245,7 +250,7 @@ func (s *stage) mustf(err error, format string, args ...any) {
 	}
 }
 
-// becomes waits until f gives nil.
+// becomes waits until f gives nil. What f asks may fail; it is asked again.
 func (s *stage) becomes(what string, limit time.Duration, f func() error) {
 	s.Helper()
 	if err := world.Within(s.Context(), limit, f); err != nil {
@@ -303,6 +308,14 @@ func reaches(ctx context.Context, app, target string) error {
 		err = fmt.Errorf("%s: %s", target, f)
 	}
 	return err
+}
+
+// opens waits until an app reaches a host by HTTP and by TLS, which are told to its proxy one after the other.
+func (s *stage) opens(app, host, path string) {
+	s.Helper()
+	for _, scheme := range []string{"http://", "https://"} {
+		s.becomes(scheme+host+" is reached", time.Minute, func() error { return reaches(s.Context(), app, scheme+host+path) })
+	}
 }
 
 // blocked says whether an app gets nothing from the target.

@@ -8,7 +8,7 @@ import (
 // upgrade: all pods of the release are replaced, and no request fails.
 func (s *stage) upgrade(app string) {
 	s.apply(entry(shop, "external", external))
-	s.becomes("the host is reached", time.Minute, func() error { return reaches(s.Context(), app, "http://"+external+"/") })
+	s.opens(app, external, "/")
 	before := s.kubectl("get", "pods", "-n", system, "-o", "name")
 	tr := s.begin(app)
 	began := time.Now()
@@ -21,7 +21,10 @@ func (s *stage) upgrade(app string) {
 
 // noneOf says whether pods whose names contain one of the words and that were there before are gone.
 func (s *stage) noneOf(before string, words ...string) error {
-	now := s.kubectl("get", "pods", "-n", system, "-o", "name")
+	now, err := s.ask("get", "pods", "-n", system, "-o", "name")
+	if err != nil {
+		return err
+	}
 	for _, name := range strings.Fields(before) {
 		for _, w := range words {
 			if strings.Contains(name, w) && !strings.Contains(name, "audit") && strings.Contains(now, name) {

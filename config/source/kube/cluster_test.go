@@ -162,8 +162,15 @@ func (r *road) serve() {
 			continue
 		}
 		r.mu.Lock()
-		r.open[in], r.open[out] = true, true
+		if closed = r.closed; closed { // meanwhile: nobody else would end it
+			_, _ = in.Close(), out.Close()
+		} else {
+			r.open[in], r.open[out] = true, true
+		}
 		r.mu.Unlock()
+		if closed {
+			continue
+		}
 		for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 			r.done.Go(func() {
 				_, _ = io.Copy(pair[0], pair[1])

@@ -2,9 +2,11 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sallyport/sallyport/e2e/world"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/kubeca"
 	"github.com/sallyport/sallyport/xds/identity/kubetrust"
@@ -128,6 +131,7 @@ func testWebhooks(t *testing.T, c cluster) {
 		}
 		distribute(1)
 		distribute(0)
+		c.heard(t, string(step)) // else the next step may come before this one's bundle
 		for range 10 {
 			if err := create(); err != nil {
 				t.Errorf("%s: %v", step, err)
@@ -136,6 +140,37 @@ func testWebhooks(t *testing.T, c cluster) {
 	}
 	if calls.Load() < 30 {
 		t.Errorf("%d calls", calls.Load())
+	}
+}
+
+// heard waits until the API server has heard of all webhooks' configurations that were written so far. It hears of them in their order: this is when it calls one that is written now.
+func (c cluster) heard(t *testing.T, name string) {
+	t.Helper()
+	nobody, fail, none := "https://127.0.0.1:1/", admission.Fail, admission.SideEffectClassNone
+	hooks := c.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := hooks.Create(t.Context(), &admission.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "heard-" + name},
+		Webhooks: []admission.ValidatingWebhook{{
+			Name: "heard.sallyport.io", ClientConfig: admission.WebhookClientConfig{URL: &nobody}, FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"heard": name}},
+			Rules: []admission.RuleWithOperations{{
+				Operations: []admission.OperationType{admission.Create},
+				Rule:       admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "heard", Labels: map[string]string{"heard": name}}}
+	if err := world.Within(t.Context(), 2*time.Minute, func() error {
+		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), asked, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "heard.sallyport.io") {
+			return fmt.Errorf("nobody is called: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
