@@ -53,6 +53,7 @@ func TestChecksRefuse(t *testing.T) {
 		"eastWestGateway.enabled=true":                                                               "eastWestGateway.network: without it",
 		"eastWestGateway.network=east":                                                               "eastWestGateway.network: it has no effect",
 		"networkPolicies.namespaces={shop}":                                                          "networkPolicies.namespaces: they have no effect",
+		`ingressGateway.podAnnotations.proxy\.istio\.io/config=hello`:                                "ingressGateway.podAnnotations: proxy.istio.io/config is no YAML of fields",
 		inLake + ",audit.lake.keepReplaced=1h30m":                                                    "audit.lake.keepReplaced: 1h30m is less than audit.lake.iceberg.keepSnapshots, 24h",
 		inLake + ",audit.lake.keepReplaced=23h59m59s":                                                "audit.lake.keepReplaced: 23h59m59s is less than",
 	} {

@@ -3,12 +3,15 @@ package chart
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -136,5 +139,35 @@ func TestInjectorCannotLockTheCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGatewaysSayTheirTopology: what the annotation of an ingress gateway's pods says of Istio's ProxyConfig is what their agents are told.
+func TestGatewaysSayTheirTopology(t *testing.T) {
+	const said = "{concurrency: 7, gatewayTopology: {numTrustedProxies: 2, proxyProtocol: {}}}"
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, []byte("ingressGateway: {enabled: true, podAnnotations: {proxy.istio.io/config: '"+said+"'}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod, _, err := unstructured.NestedMap(find(t, objects(t, template(t, "--values", path)), "Deployment", "istio-ingressgateway").Object, "spec", "template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of corev1.PodTemplateSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod, &of); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(of.Spec.Containers[0].Env, corev1.EnvVar{Name: mesh.ProxyConfigVariable, Value: `{"gatewayTopology":{"numTrustedProxies":2,"proxyProtocol":{}}}`}) || of.Annotations[mesh.ProxyConfigAnnotation] != said {
+		t.Errorf("the agent is told %+v, and the pod says %v", of.Spec.Containers[0].Env, of.Annotations)
+	}
+}
+
+// TestClassDefaultsAreRead: the controller looks for defaults of classes where it has been given the right to.
+func TestClassDefaultsAreRead(t *testing.T) {
+	for namespaces, want := range map[string]bool{"{" + namespace + "}": true, "{shop," + namespace + "}": true, "{shop}": false} {
+		all := template(t, "--set", "gatewayAPI.enabled=true,gatewayAPI.parametersNamespaces="+namespaces)
+		if got := strings.Contains(all, "- --gateway-class-defaults\n"); got != want {
+			t.Errorf("%s: %v, want %v", namespaces, got, want)
+		}
 	}
 }

@@ -277,7 +277,19 @@ func (in *ingressScene) settings(t *testing.T, more string) (back func()) {
 	return func() { put(was) }
 }
 
-// hops: as many proxies as the settings say are believed about who comes before them, by what apps are told and by policies.
+// saying starts the gateway's pod anew with a ProxyConfig; "" for none.
+func (in *ingressScene) saying(t *testing.T, config string) {
+	t.Helper()
+	in.gateway.StartBy()
+	if config != "" {
+		in.gateway.StartBy("env", "PROXY_CONFIG="+config)
+	}
+	if err := in.gateway.Restart(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hops: as many proxies as the settings, or the gateway's pod in their place, say are believed about who comes before them, by what apps are told and by policies.
 func (in *ingressScene) hops(t *testing.T) {
 	in.write(t, "hops", `apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
@@ -326,14 +338,64 @@ spec:
 	holds("two are", map[string]int{"198.18.0.7, 198.51.100.1": 403, "198.51.100.1, 198.18.0.7": 200, "198.18.0.7, 198.51.100.1, 198.51.100.2": 200})
 	back()
 	holds("nobody again", map[string]int{"198.18.0.7": 200})
+	in.forwards(t, "")
+	back = in.settings(t, "defaultConfig: {gatewayTopology: {numTrustedProxies: 2, forwardClientCertDetails: SANITIZE}}\n")
+	in.saying(t, "{concurrency: 2, gatewayTopology: {numTrustedProxies: 1, forwardClientCertDetails: ALWAYS_FORWARD_ONLY}}")
+	holds("one is, as the pod says", map[string]int{"198.18.0.7": 403, "198.51.100.1, 198.18.0.7": 403, "198.18.0.7, 198.51.100.1": 200})
+	in.forwards(t, "Hash=before")
+	in.saying(t, "")
+	holds("two are, as the mesh says", map[string]int{"198.18.0.7, 198.51.100.1": 403, "198.51.100.1, 198.18.0.7": 200})
+	in.forwards(t, "")
+	back()
 	if err := in.scene.Config.Remove("hops.yaml"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// proxyProtocol: a connection says first who it is from; one that does not is ended.
+// forwards waits until an app is told this of what a client's proxy says of certificates.
+func (in *ingressScene) forwards(t *testing.T, want string) {
+	t.Helper()
+	transport := in.transport(nil)
+	defer transport.CloseIdleConnections()
+	err := world.Within(t.Context(), time.Minute, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), attackTimeout)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://open.test/delegated/two/certificate", nil)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("X-Forwarded-Client-Cert", "Hash=before")
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK || string(got) != want {
+			return fmt.Errorf("%d: the app is told %q, want %q (%w)", resp.StatusCode, got, want, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// proxyProtocol: a connection says first who it is from; one that does not is ended. The settings say so, or the gateway's pod, which also says that they do not.
 func (in *ingressScene) proxyProtocol(t *testing.T) {
-	defer in.settings(t, "defaultConfig: {gatewayTopology: {proxyProtocol: {}}}\n")()
+	back := in.settings(t, "defaultConfig: {gatewayTopology: {proxyProtocol: {}}}\n")
+	in.headed(t, true)
+	in.saying(t, "gatewayTopology: {}")
+	in.headed(t, false)
+	back()
+	in.saying(t, "gatewayTopology: {proxyProtocol: {}}")
+	in.headed(t, true)
+	in.saying(t, "")
+	in.headed(t, false)
+}
+
+// headed waits until connections that begin with a header of the PROXY protocol are taken, and others are not, or the reverse.
+func (in *ingressScene) headed(t *testing.T, with bool) {
+	t.Helper()
 	asks := func(first string) (string, error) {
 		c, err := in.client.DialContext(t.Context(), "tcp", net.JoinHostPort(ingressAddr.String(), "8080"))
 		if err != nil {
@@ -349,12 +411,17 @@ func (in *ingressScene) proxyProtocol(t *testing.T) {
 		all, err := io.ReadAll(c)
 		return string(all), err
 	}
+	const header = "PROXY TCP4 203.0.113.9 192.0.2.1 4000 80\r\n"
 	err := world.Within(t.Context(), time.Minute, func() error {
-		if body, err := asks("PROXY TCP4 203.0.113.9 192.0.2.1 4000 80\r\n"); err != nil || !strings.Contains(body, "v1 open.test / 203.0.113.9 ") {
-			return fmt.Errorf("%q (%w)", body, err)
+		says, silent, told := header, "", "203.0.113.9"
+		if !with {
+			says, silent, told = "", header, ""
 		}
-		if body, err := asks(""); err == nil && strings.Contains(body, "200 OK") {
-			return fmt.Errorf("without a header: %q", body)
+		if body, err := asks(says); err != nil || !strings.Contains(body, "v1 open.test / "+told) {
+			return fmt.Errorf("%q: %q (%w)", says, body, err)
+		}
+		if body, err := asks(silent); err == nil && strings.Contains(body, "200 OK") {
+			return fmt.Errorf("%q: %q", silent, body)
 		}
 		return nil
 	})

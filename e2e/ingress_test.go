@@ -148,6 +148,10 @@ func (in *ingressScene) serve(t *testing.T, at *world.Host, addr netip.Addr, ver
 			}
 			return
 		}
+		if strings.HasSuffix(r.URL.Path, "/certificate") {
+			_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-Client-Cert"))
+			return
+		}
 		_, _ = fmt.Fprintf(w, "%s %s %s %s %s\n", version, r.Host, r.URL.Path, r.Header.Get("X-Forwarded-For"), r.Header.Get("X-Forwarded-Proto"))
 		if r.URL.Path == "/slow" {
 			w.(http.Flusher).Flush()

@@ -22,17 +22,18 @@ import (
 
 // controllerFlags are those of "controller".
 type controllerFlags struct {
-	configDir string
-	cluster   clusterFlags
-	webhooks  string
-	injection string
-	gateways  string
-	remote    bool
-	logLevel  string
-	audit     bool
-	retention time.Duration
-	console   string
-	out       controlplane.Config
+	configDir     string
+	cluster       clusterFlags
+	webhooks      string
+	injection     string
+	gateways      string
+	classDefaults bool
+	remote        bool
+	logLevel      string
+	audit         bool
+	retention     time.Duration
+	console       string
+	out           controlplane.Config
 }
 
 func controllerCommand() *cobra.Command {
@@ -72,6 +73,7 @@ watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data D
 	fs.StringVar(&f.webhooks, "webhook-addr", ":15017", "in a cluster: where the API server asks about pods and objects; empty for none")
 	fs.StringVar(&f.injection, "injection-config", "", "in a cluster: file with the injector's settings, watched; without it no pod gets a proxy")
 	fs.StringVar(&f.gateways, "gateway-config", "", "in a cluster: file with the settings of gateways that are made of the Gateway API's Gateways; without it none is")
+	fs.BoolVar(&f.classDefaults, "gateway-class-defaults", false, "in a cluster: a ConfigMap of the control plane's namespace with the label gateway.istio.io/defaults-for-class says how Gateways of that class are deployed; takes the right to list and watch all ConfigMaps there")
 	fs.BoolVar(&f.remote, "remote-clusters", false, "in a cluster: read the clusters that Secrets of the system namespace with the label istio/multiCluster name")
 	fs.StringSliceVar(&f.out.Hosts, "host", nil, "further name or address that agents reach the secure port by; repeat it")
 	fs.StringVar(&f.out.CACertsDir, "ca-certs", "", "directory with a CA to use, in the layout of Istio's cacerts secret")
@@ -154,7 +156,7 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 	}
 	cfg.Cluster = &controlplane.Cluster{
 		REST: config, Namespace: f.cluster.namespace, Service: registry.ControlPlaneService, Replica: f.cluster.replica(),
-		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection, GatewayConfigFile: f.gateways, RemoteClusters: f.remote,
+		WebhookAddr: f.webhooks, InjectionConfigFile: f.injection, GatewayConfigFile: f.gateways, GatewayClassDefaults: f.classDefaults, RemoteClusters: f.remote,
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
@@ -88,6 +89,7 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 		why, fix, _ := strings.Cut(why, ": ")
 		r.warn("spec."+field, spec.Infrastructure.ParametersRef.Kind, why+", and the Gateway is not accepted", fix)
 	}
+	r.proxyConfig(spec)
 	if kind := r.of.Annotations["networking.istio.io/service-type"]; len(gatewayapi.Addresses(spec)) > 0 && (kind == "ClusterIP" || kind == "NodePort") {
 		r.warn("spec.addresses[0]", gatewayapi.Addresses(spec)[0], "a Service of type "+kind+" asks no load balancer for it", "remove it, or the annotation networking.istio.io/service-type")
 	}
@@ -104,6 +106,25 @@ func (r *report) kubeGateway(spec *gatewayv1.GatewaySpec) {
 	}
 	if gatewayapi.Unverified(spec) {
 		r.warn("spec.tls.frontend", gatewayv1.AllowInsecureFallback, "clients come in whatever certificate they show, and backends are not told of it", "write AllowValidOnly")
+	}
+}
+
+// proxyConfig says what of the ProxyConfig that a Gateway gives its pods does not count.
+func (r *report) proxyConfig(spec *gatewayv1.GatewaySpec) {
+	text, field := gatewayapi.ProxyConfig(r.of.Annotations, spec)
+	_, err := mesh.TopologyOf(text)
+	switch {
+	case text == "":
+		return
+	case gatewayapi.IsWaypoint(spec.GatewayClassName) || gatewayapi.IsEgress(spec.GatewayClassName):
+		r.warn(field, text, "gatewayTopology counts at gateways by which others come into the mesh; here nothing of it does", "remove it")
+		return
+	case err != nil:
+		r.warn(field, text, err.Error()+"; nothing is deployed for the Gateway", "write Istio's ProxyConfig as YAML, as in 'gatewayTopology: {numTrustedProxies: 1}'")
+		return
+	}
+	for _, other := range mesh.BesideTopology(text) {
+		r.warn(field, other, "of a Gateway's ProxyConfig gatewayTopology counts, and nothing else", "remove it; spec.infrastructure.parametersRef says more of how pods are deployed")
 	}
 }
 

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"fmt"
 	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -43,15 +42,9 @@ const (
 const maxTrustedProxies = 64
 
 // applyTopology reads defaultConfig.gatewayTopology.
-func (i *Ingress) applyTopology(t *meshconfig.Topology) (problems []strict.Problem) {
-	if i.TrustedProxies = t.GetNumTrustedProxies(); i.TrustedProxies > maxTrustedProxies {
-		problems = append(problems, problem("defaultConfig.gatewayTopology.numTrustedProxies", fmt.Sprint(i.TrustedProxies), "is more than 64", "write how many proxies a request passes before it comes here"))
-	}
-	i.ProxyProtocol = t.GetProxyProtocol() != nil
-	i.ClientCertificates = map[meshconfig.ForwardClientCertDetails]ClientCertificates{
-		meshconfig.ForwardClientCertDetails_SANITIZE: Sanitize, meshconfig.ForwardClientCertDetails_FORWARD_ONLY: ForwardOnly,
-		meshconfig.ForwardClientCertDetails_APPEND_FORWARD: AppendForward, meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY: AlwaysForward,
-	}[t.GetForwardClientCertDetails()]
+func (i *Ingress) applyTopology(t *meshconfig.Topology) []strict.Problem {
+	said, problems := readTopology("defaultConfig.gatewayTopology", t)
+	*i = i.With(said)
 	return problems
 }
 

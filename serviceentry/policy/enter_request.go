@@ -68,13 +68,13 @@ func (a entering) headers(scheme string) map[string][]string {
 	maps.DeleteFunc(out, func(name string, _ []string) bool {
 		return strings.HasPrefix(name, "x-envoy-") || strings.HasPrefix(name, "x-sallyport-")
 	})
-	if c := a.snap.Mesh.Ingress.ClientCertificates; c == mesh.WriteAnew || c == mesh.Sanitize {
+	if c := a.snap.IngressSettings(a.Gateway.Ingress).ClientCertificates; c == mesh.WriteAnew || c == mesh.Sanitize {
 		delete(out, "x-forwarded-client-cert")
 	}
 	if a.From.IsValid() {
 		out["x-forwarded-for"] = []string{strings.Join(append(slices.Clone(out["x-forwarded-for"]), a.From.String()), ",")}
 	}
-	if len(out["x-forwarded-proto"]) == 0 || a.snap.Mesh.Ingress.TrustedProxies == 0 {
+	if len(out["x-forwarded-proto"]) == 0 || a.snap.IngressSettings(a.Gateway.Ingress).TrustedProxies == 0 {
 		out["x-forwarded-proto"] = []string{scheme}
 	}
 	return out
@@ -82,7 +82,7 @@ func (a entering) headers(scheme string) map[string][]string {
 
 // remote is the address of whoever is behind the connection: as many proxies in front of the gateway as the mesh trusts tell it.
 func (a entering) remote() netip.Addr {
-	hops := int(a.snap.Mesh.Ingress.TrustedProxies)
+	hops := int(a.snap.IngressSettings(a.Gateway.Ingress).TrustedProxies)
 	if hops == 0 {
 		return a.From
 	}

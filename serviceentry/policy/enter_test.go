@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/serviceentry/policy"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // TestEnter: what explain says of what comes to ingress gateways.
@@ -67,14 +68,67 @@ func TestEnter(t *testing.T) {
 	}
 }
 
+// TestEnterByTopology: who is behind the proxies in front of a gateway goes by what its pods say of them, or a Gateway has its pods say, over what the mesh says.
+func TestEnterByTopology(t *testing.T) {
+	text, err := os.ReadFile("testdata/entering.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pod = `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: in-1, namespace: istio-ingress, labels: {istio: in}}
+spec: {serviceAccountName: in, containers: [{name: istio-proxy, image: proxy, env: [{name: PROXY_CONFIG, value: "gatewayTopology: {numTrustedProxies: 1}"}]}]}
+status: {podIP: 10.1.0.9, phase: Running}
+`
+	const fronted = `{proxy.istio.io/config: "gatewayTopology: {numTrustedProxies: 1}"}`
+	door := func(metadata, spec string) string {
+		out := strings.Replace(string(text), "metadata: {name: door, namespace: shop}\nspec:\n", "metadata: {name: door, namespace: shop"+metadata+"}\nspec:\n"+spec, 1)
+		if out == string(text) {
+			t.Fatal("the Gateway is not there")
+		}
+		return out + `
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: door, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: door}]
+  action: DENY
+  rules: [{from: [{source: {remoteIpBlocks: [203.0.113.9/32]}}]}]
+`
+	}
+	for what, c := range map[string]struct {
+		objects, gateway, url string
+		denied                bool
+	}{
+		"nobody is believed": {string(text), "shop/public", "http://plain.example.com/", false},
+		"a pod's":            {string(text) + pod, "shop/public", "http://plain.example.com/", true},
+		"by the Service":     {string(text) + pod, "istio-ingress/in", "http://plain.example.com/", true},
+		"by labels":          {string(text) + pod, "istio-ingress/any?istio=in", "http://plain.example.com/", true},
+		"of one of the API":  {door("", "  infrastructure: {annotations: "+fronted+"}\n"), "shop/door", "http://plain.example.com/part", true},
+		"by its own":         {door(", annotations: "+fronted, ""), "shop/door", "http://plain.example.com/part", true},
+		"not by its own":     {door(", annotations: "+fronted, "  infrastructure: {annotations: {a: b}}\n"), "shop/door", "http://plain.example.com/part", false},
+	} {
+		e := answer(t, read(t, true, c.objects), policy.Question{Gateway: c.gateway, URL: c.url, Address: "192.0.2.7", Headers: []string{"x-forwarded-for=203.0.113.9"}})
+		if (e.Verdict == "deny") != c.denied {
+			t.Errorf("%s: %s: %s", what, e.Verdict, e.Reason)
+		}
+	}
+	other := strings.NewReplacer("in-1", "in-2", "10.1.0.9", "10.1.0.8", "numTrustedProxies: 1", "").Replace(pod)
+	unclear(t, read(t, true, string(text)+pod+other), map[string]string{
+		"istio-ingress/any?istio=in": "do not say the same of the proxies in front of them", "istio-ingress/in": "it is several gateways",
+	})
+}
+
 // TestEnterWho: which gateway is meant has to be said so that it is one.
 func TestEnterWho(t *testing.T) {
 	text, err := os.ReadFile("testdata/entering.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := read(t, true, string(text))
-	for gateway, want := range map[string]string{
+	unclear(t, read(t, true, string(text)), map[string]string{
 		"public":                           "must be NAMESPACE/WORKLOAD",
 		"shop/nothing":                     "there is no Gateway of that name",
 		"shop/web":                         "no Gateway selects the pods",
@@ -83,7 +137,13 @@ func TestEnterWho(t *testing.T) {
 		"istio-ingress/x?istio=none":       "no Gateway selects pods of namespace istio-ingress",
 		"istio-system/istio-egressgateway": "egress gateway",
 		"shop/wide":                        "it is several gateways",
-	} {
+	})
+}
+
+// unclear holds that nobody knows which gateways are meant, with these words.
+func unclear(t *testing.T, s *registry.Snapshot, gateways map[string]string) {
+	t.Helper()
+	for gateway, want := range gateways {
 		q := policy.Question{Gateway: gateway, URL: "http://plain.example.com/"}
 		d, err := q.Destination()
 		if err != nil {

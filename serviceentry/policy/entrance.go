@@ -24,6 +24,11 @@ func (q Question) entrance(s *registry.Snapshot) (registry.IngressCandidate, con
 		if !is {
 			return registry.IngressCandidate{}, config.Key{}, fmt.Errorf("--gateway %q: no Gateway selects pods of namespace %s with these labels, or they are an egress gateway", q.Gateway, w.Namespace)
 		}
+		said := s.TopologiesOf(w.Namespace, w.Labels)
+		if len(said) > 1 {
+			return registry.IngressCandidate{}, config.Key{}, fmt.Errorf("--gateway %q: pods of namespace %s with these labels do not say the same of the proxies in front of them (gatewayTopology); give more labels", q.Gateway, w.Namespace)
+		}
+		who.Topology = said[0]
 		return registry.IngressCandidate{Ingress: who, Has: w.Labels}, config.Key{Kind: config.KindPod, Namespace: w.Namespace, Name: w.Name}, nil
 	}
 	var all []registry.IngressCandidate
@@ -87,7 +92,7 @@ func askable(all []registry.IngressCandidate) (out []string) {
 		out = append(out, fmt.Sprintf("'%s/%s?%s'", p.Namespace, p.Service.Name, labels.Encode()))
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // answerEntering explains what happens to what comes from outside to an ingress gateway.

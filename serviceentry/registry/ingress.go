@@ -29,7 +29,12 @@ type Ingress struct {
 	Sessions uint32
 	// OnDemand says that their agents find certificates by the names that clients say.
 	OnDemand bool
+	// Topology is what they say of the proxies in front of them, in place of what the mesh says.
+	Topology mesh.GatewayTopology
 }
+
+// IngressSettings are the mesh's for ingress gateways, and over them what a gateway's pods say.
+func (s *Snapshot) IngressSettings(i Ingress) mesh.Ingress { return s.Mesh.Ingress.With(i.Topology) }
 
 // PodLabels are the labels.
 func (i Ingress) PodLabels() map[string]string {
@@ -314,7 +319,10 @@ type openedServers = remembered[*IngressPorts]
 
 // Opened gives what an ingress gateway's pods open. Of what several Gateways want the first has it (gatewaysOrder): the protocol of a port, a host that
 // another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
-func (s *Snapshot) Opened(i Ingress) *IngressPorts { return s.opened.get(i, s.open) }
+func (s *Snapshot) Opened(i Ingress) *IngressPorts {
+	i.Sessions, i.Topology = 0, mesh.GatewayTopology{Said: i.Topology.Said, ProxyProtocol: i.Topology.ProxyProtocol} // the rest opens nothing
+	return s.opened.get(i, s.open)
+}
 
 func (s *Snapshot) open(i Ingress) *IngressPorts {
 	labels := i.PodLabels()
@@ -350,7 +358,7 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 		o.chooseOnDemand()
 	}
 	o.closeTooMany()
-	if s.Mesh.Ingress.HTTP3 && !s.Mesh.Ingress.ProxyProtocol { // whose header datagrams have none of
+	if settings := s.IngressSettings(i); settings.HTTP3 && !settings.ProxyProtocol { // whose header datagrams have none of
 		o.chooseHTTP3(services)
 	}
 	for at, server := range o.Servers {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // perPod are labels that controllers give to pods to tell those of one workload apart. Whoever asks for one does not make the others no gateways.
@@ -49,7 +50,10 @@ type refusals = remembered[[]netip.Addr]
 
 // RefusedAt are the addresses that an ingress gateway does not connect to, sorted: the mesh's reserved addresses, and of the endpoints of its Services its own
 // pods. What else such a Service selects is an app like any other. The slice must not be changed.
-func (s *Snapshot) RefusedAt(i Ingress) []netip.Addr { return s.refusals.get(i, s.refusedAt) }
+func (s *Snapshot) RefusedAt(i Ingress) []netip.Addr {
+	i.Sessions, i.Topology = 0, mesh.GatewayTopology{} // it is the same whatever these are
+	return s.refusals.get(i, s.refusedAt)
+}
 
 func (s *Snapshot) refusedAt(i Ingress) []netip.Addr {
 	out := slices.Clone(s.ReservedAddresses())

@@ -6,7 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
@@ -84,7 +87,22 @@ func (s *Snapshot) IngressesOf(key config.Key) ([]IngressCandidate, error) {
 	if o := s.World().Object(key); o != nil && key.Kind == config.KindKubeGateway && len(all.pods)+all.exits == 0 {
 		all.pod(s, key.Namespace, gatewayapi.PodLabels(o)) // which the controller makes
 	}
+	all.say(s.World().Object(key))
 	return all.of(key)
+}
+
+// say takes over what a Gateway of the Gateway API has its pods say, where none has said anything.
+func (g *gatewayPods) say(o *config.Object) {
+	if o == nil || o.Kind != config.KindKubeGateway {
+		return
+	}
+	text, _ := gatewayapi.ProxyConfig(o.Annotations, o.Spec.(*gatewayv1.GatewaySpec))
+	topology, _ := mesh.TopologyOf(text) // with one that is wrong nothing is deployed
+	for at := range g.pods {
+		if !g.pods[at].Topology.Said {
+			g.pods[at].Topology = topology
+		}
+	}
 }
 
 // gatewayPods are those of ingress gateways, and how many pods were looked at that others leave by.
@@ -111,11 +129,14 @@ func (g *gatewayPods) pod(s *Snapshot, ns string, labels map[string]string) {
 		delete(has, key)
 	}
 	who, is := s.IngressOf(ns, labels, 0)
-	switch {
-	case !is:
+	if !is {
 		g.exits++
-	case !slices.ContainsFunc(g.pods, func(p IngressCandidate) bool { return p.Ingress == who && maps.Equal(p.Has, has) }):
-		g.pods = append(g.pods, IngressCandidate{who, has})
+		return
+	}
+	for _, who.Topology = range s.topologies(ns, func(l map[string]string) bool { return maps.Equal(l, labels) }) {
+		if !slices.ContainsFunc(g.pods, func(p IngressCandidate) bool { return p.Ingress == who && maps.Equal(p.Has, has) }) {
+			g.pods = append(g.pods, IngressCandidate{who, has})
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func New(cfg *mesh.Config) *Registry {
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*SidecarScope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
-			policies: map[string]egresspolicy.Level{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{}, telemetries: map[string][]*Telemetry{},
+			policies: map[string]egresspolicy.Level{}, fronted: map[string][]*frontedGateway{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{}, telemetries: map[string][]*Telemetry{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
 			names: ordered.New[[]asker](), leading: ordered.New[[]*VirtualService](), opened: &openedServers{}, refusals: &refusals{},
 			frontedPods: ordered.NewKeyed[netip.Addr, *FrontedPod](netip.Addr.Compare),
@@ -311,6 +311,7 @@ func (b *batch) apply(c config.Change) {
 		b.repopulate(b.index.setWorkload(c.Key, c.Object))
 		b.peopleMoved(c.Key.Namespace)
 	case config.KindPod:
+		b.setFronted(c)
 		b.repopulate(b.index.setPod(c.Key, c.Object))
 		b.refronted[c.Key] = true
 		b.peopleMoved(c.Key.Namespace)

@@ -55,6 +55,8 @@ type Snapshot struct {
 	find      lookups
 	patterns  ordered.Map[[]*Service]       // those of hosts that are wildcards, by tailOf
 	policies  map[string]egresspolicy.Level // EgressPolicies, by namespace
+	// fronted are the gateways' pods that say something of the proxies in front of them, by namespace.
+	fronted map[string][]*frontedGateway
 	// authorizing are the AuthorizationPolicies, by namespace.
 	authorizing map[string]authz.Set
 	// verifying are the RequestAuthentications, by namespace.

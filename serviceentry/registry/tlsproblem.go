@@ -90,7 +90,7 @@ func (s *Snapshot) credentialProblem(svc *Service, t *TLSSettings, p Connector) 
 	c, problem := s.Credential(CredentialRef{Namespace: t.Namespace, Name: t.CredentialName})
 	switch {
 	case c == nil:
-		return problem, fmt.Sprintf("write it with %s; in a cluster, the chart's value credentials.namespaces must hold %s", keys, t.Namespace)
+		return problem, fmt.Sprintf("write it with %s; in a cluster, the chart's value credentials.namespaces must hold %s; Secrets of other namespaces are for rules there", keys, t.Namespace)
 	case t.Mode == TLSMutual && len(c.Key) == 0:
 		return fmt.Sprintf("Secret %s/%s holds no certificate with a key, which mode MUTUAL shows", t.Namespace, t.CredentialName), "add tls.crt and tls.key, or set mode to SIMPLE"
 	case t.Mode == TLSSimple && len(c.Roots) == 0 && !t.InsecureSkipVerify:

@@ -109,5 +109,9 @@ func (g made) env() []corev1.EnvVar {
 	if s.Concurrency == 0 {
 		concurrency = corev1.EnvVar{Name: "CONCURRENCY", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}}
 	}
-	return append(env, concurrency)
+	env = append(env, concurrency)
+	if s.ProxyConfig != "" {
+		env = append(env, corev1.EnvVar{Name: "PROXY_CONFIG", Value: s.ProxyConfig})
+	}
+	return env
 }

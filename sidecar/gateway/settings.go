@@ -34,6 +34,9 @@ type Settings struct {
 	RunSize        resource.Quantity           `json:"runSize"`   // at most this much disk: sockets, audit records that wait
 	StateSize      resource.Quantity           `json:"stateSize"` // at most this much memory: keys, the last good configuration
 	Drain          Drain                       `json:"drain"`
+
+	// ProxyConfig is Istio's that a Gateway gives its pods, in JSON; "" for none. It is not of the file.
+	ProxyConfig string `json:"-"`
 }
 
 // Drain is what a pod does when it ends: it goes on for Delay, then takes nothing new and waits for what is open, at least Min

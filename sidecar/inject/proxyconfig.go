@@ -55,6 +55,9 @@ func (r *reader) proxyConfig(o *options) {
 		}
 		o.DiscoveryAddress = address
 	}
+	if config.GatewayTopology != nil {
+		r.warn("annotation %q: gatewayTopology has no effect: it is of gateways by which others come into the mesh, which are not injected", name)
+	}
 	if config.MeshId != "" {
 		o.MeshID = config.MeshId
 	}

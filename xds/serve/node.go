@@ -54,6 +54,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Certificates: meta[ondemand.CertificatesMetadata].GetStringValue() != "",
 		Sessions:     uint32(meta[netcap.SessionsMetadata].GetNumberValue()),
 	}
+	out.Topology, _ = topologyOf(n)
 	of := NamespaceOf(out.ID)
 	switch {
 	case out.Namespace == "":

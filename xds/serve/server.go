@@ -79,6 +79,9 @@ func (s *Server) introduced(ctx context.Context, node *core.Node, delta bool) (*
 		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err
 	}
+	if _, err := topologyOf(node); err != nil {
+		s.log.Warn("what a proxy says of the proxies in front of it does not count", "node", st.node.GetId(), "error", err)
+	}
 	s.machineCame(st)
 	s.metrics.connected.Inc()
 	s.log.Info("a proxy connected", "node", st.node.GetId(), "delta", delta)

@@ -84,7 +84,7 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		for range triesEach / 2 {
 			x, c := someEntering(r, e.snapshot)
-			node := translate.Node{ID: "router~10.244.0.2~gw.n~n.svc.cluster.local", Namespace: x.Gateway.Namespace, Labels: x.Gateway.Has, Account: "in"}
+			node := translate.Node{ID: "router~10.244.0.2~gw.n~n.svc.cluster.local", Namespace: x.Gateway.Namespace, Labels: x.Gateway.Has, Account: "in", Topology: x.Gateway.Topology}
 			class := translate.Classify(e.snapshot, node)
 			if class.Kind != translate.Ingress {
 				break
@@ -160,6 +160,9 @@ func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.IngressAttempt, 
 	}
 	x.Gateway.Ingress, _ = s.IngressOf(ns, x.Gateway.Has, 0)
 	x.Gateway.Namespace = ns
+	if r.IntN(2) == 0 {
+		x.Gateway.Topology = mesh.GatewayTopology{Said: true, TrustedProxies: uint32(r.IntN(3))}
+	}
 	x.Scheme = one(r, []policy.Scheme{policy.HTTP, policy.HTTP, policy.HTTPS, policy.HTTPS, policy.TLS, policy.TCP})
 	x.Port = map[policy.Scheme]uint32{policy.HTTP: 80, policy.HTTPS: 443, policy.TLS: 443, policy.TCP: 5432}[x.Scheme]
 	if r.IntN(8) == 0 {
@@ -176,6 +179,9 @@ func someEntering(r *rand.Rand, s *registry.Snapshot) (x policy.IngressAttempt, 
 	}
 	x.Headers = map[string][]string{"host": {authority}}
 	request := &interpret.Request{Method: x.Method, Authority: authority, Path: x.Path, Headers: map[string]string{}}
+	if behind := one(r, []string{"", "", "10.244.0.9", "10.4.1.7, 192.0.2.7", "192.0.2.7,10.244.0.9 , nobody", "fd00::1"}); behind != "" {
+		x.Headers["x-forwarded-for"], request.Headers["x-forwarded-for"] = []string{behind}, behind
+	}
 	if r.IntN(3) == 0 { // of a session, which the first of several backends has
 		x.Headers["cookie"], request.Headers["cookie"] = []string{"theme=dark; sid=CgA="}, "theme=dark; sid=CgA="
 	}

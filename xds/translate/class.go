@@ -45,13 +45,14 @@ type Node struct {
 	Inline      bool   // it cannot do VHDS: state-of-the-world streams
 	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
 	Certificates bool
-	Sessions     uint32 // of UDP, which a gateway's pod may have at a time; 0 where it does not say
-	Plain        bool   // it came without TLS: it gets no secrets
-	On           string // of the proxy of a node: the node
-	Serves       string // likewise: the namespaces of its pods in the mesh, in order, with commas between them
-	OwnTables    bool   // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
-	Kubelet      bool   // likewise: its agent lets the kubelet connect to pods (ambient.KubeletMetadata)
-	Host         string // of a pod's: the node that it is on; "" where nobody knows
+	Sessions     uint32               // of UDP, which a gateway's pod may have at a time; 0 where it does not say
+	Topology     mesh.GatewayTopology // what a gateway's pod says of the proxies in front of it
+	Plain        bool                 // it came without TLS: it gets no secrets
+	On           string               // of the proxy of a node: the node
+	Serves       string               // likewise: the namespaces of its pods in the mesh, in order, with commas between them
+	OwnTables    bool                 // likewise: its agent opens templates of namespaces (ambient.OwnMetadata)
+	Kubelet      bool                 // likewise: its agent lets the kubelet connect to pods (ambient.KubeletMetadata)
+	Host         string               // of a pod's: the node that it is on; "" where nobody knows
 	// Machine is what the proxy of a machine says of it that wants to join by a WorkloadGroup; nil of others.
 	Machine *machine.Proxy
 }
@@ -163,5 +164,7 @@ func (n Node) fetches(s *registry.Snapshot) bool {
 
 // ingress is what a router is by which others come into the mesh; false of others.
 func (n Node) ingress(s *registry.Snapshot) (registry.Ingress, bool) {
-	return s.IngressOf(n.Namespace, n.Labels, n.Sessions)
+	who, is := s.IngressOf(n.Namespace, n.Labels, n.Sessions)
+	who.Topology = n.Topology
+	return who, is
 }

@@ -56,7 +56,7 @@ func ingressInputsOf(s *registry.Snapshot, c Class, host string) hostInputs {
 // ingressInputs is what an ingress gateway's base is made from.
 func ingressInputs(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, shown *certificates) ingress.Inputs {
 	in := ingress.Inputs{
-		Servers: c.ingress(s).Chains(), Mesh: s.Mesh.Ingress, IPv6: c.IPv6, Hosts: hosts, Connect: s.Mesh.ConnectTimeout,
+		Servers: c.ingress(s).Chains(), Mesh: s.IngressSettings(c.Ingress), IPv6: c.IPv6, Hosts: hosts, Connect: s.Mesh.ConnectTimeout,
 		DNSDefaults: agentDefaults(s),
 	}
 	u = u.clone()

@@ -98,6 +98,12 @@ spec:
               value: {{ $d.maxSeconds }}s
             - name: MINIMUM_DRAIN_DURATION
               value: {{ $d.minSeconds }}s
+            {{- with get ($g.podAnnotations | default dict) "proxy.istio.io/config" | fromYaml }}
+            {{- if hasKey . "gatewayTopology" }}
+            - name: PROXY_CONFIG
+              value: {{ pick . "gatewayTopology" | toJson | quote }}
+            {{- end }}
+            {{- end }}
             {{- with $g.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}

@@ -37,6 +37,8 @@ type Cluster struct {
 	InjectionConfigFile string
 	// GatewayConfigFile has the settings of what Gateways of the Gateway API are made of; "" for none: nothing is made of them.
 	GatewayConfigFile string
+	// GatewayClassDefaults has the ConfigMap of the control plane's namespace count whose label names a Gateway's class.
+	GatewayClassDefaults bool
 	// RemoteClusters says to read others, as Secrets of Namespace name them.
 	RemoteClusters bool
 }

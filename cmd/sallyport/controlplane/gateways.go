@@ -13,6 +13,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
 	"github.com/sallyport/sallyport/config/source/kube/status"
@@ -206,7 +207,7 @@ func (c *cluster) keepGateways(p *plane) (*deploy.Keeper, error) {
 		return nil, WrongSetting{fmt.Errorf("--gateway-config %q: %w", c.GatewayConfigFile, err)}
 	}
 	return deploy.New(c.REST, deploy.Options{
-		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(), Namespace: c.Namespace,
+		Logger: p.log, Controller: condition.Controller, Classes: gatewayClasses(), Namespace: c.Namespace, ClassDefaults: c.GatewayClassDefaults,
 		Render: func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, parameters []deploy.Parameters) ([]deploy.Object, error) {
 			if gatewayapi.IsEgress(g.Spec.GatewayClassName) {
 				return nil, nil // it stands for an egress gateway that is there
@@ -274,6 +275,13 @@ func render(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, settings gatewa
 	as := gateway.Router
 	if gatewayapi.IsWaypoint(g.Spec.GatewayClassName) {
 		as = gateway.Waypoint
+	} else {
+		text, field := gatewayapi.ProxyConfig(g.Annotations, &g.Spec)
+		topology, err := mesh.OnlyTopology(text)
+		if err != nil {
+			return gateway.Objects{}, fmt.Errorf("%s: %w", field, err)
+		}
+		settings.ProxyConfig = topology
 	}
 	return gateway.Render(g, as, more, settings, parameters...)
 }

@@ -11,6 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube/deploy"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/sidecar/gateway"
@@ -105,6 +106,48 @@ func TestPodLabels(t *testing.T) {
 	want := o.Deployment.Spec.Template.Labels
 	if got := gatewayapi.PodLabels(&config.Object{Key: config.Key{Kind: config.KindKubeGateway, Namespace: "infra", Name: "names"}, Spec: &g.Spec}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestTopologyOfGateways: pods say of the proxies in front of them what the Gateway has them say, and nothing else of a ProxyConfig; of one that is wrong nothing is deployed.
+func TestTopologyOfGateways(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                 "",
+		"{concurrency: 7}": "",
+		"{concurrency: 7, gatewayTopology: {numTrustedProxies: 2, proxyProtocol: {}}}": `{"gatewayTopology":{"numTrustedProxies":2,"proxyProtocol":{}}}`,
+		"gatewayTopology: {numTrustedProxies: 65}":                                     "more than 64",
+		"gatewayTopology: [": "is no YAML",
+	} {
+		own := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{GatewayClassName: "sallyport"}}
+		own.Name, own.Namespace, own.Annotations = "in", "infra", map[string]string{mesh.ProxyConfigAnnotation: said}
+		tells(t, own, want, "metadata.annotations")
+		pods := own.DeepCopy()
+		pods.Annotations[mesh.ProxyConfigAnnotation] = "gatewayTopology: {numTrustedProxies: 3}" // which does not count beside it
+		pods.Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+			Annotations: map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{mesh.ProxyConfigAnnotation: gatewayv1.AnnotationValue(said)},
+		}
+		tells(t, pods, want, "spec.infrastructure.annotations")
+	}
+}
+
+// tells holds that a Gateway's pods are told this, or that it is refused with these words, which name the field.
+func tells(t *testing.T, g *gatewayv1.Gateway, want, field string) {
+	t.Helper()
+	o, err := render(g, nil, gateway.Settings{ServiceType: "ClusterIP"})
+	if err != nil {
+		if want == "" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		return
+	}
+	got := ""
+	for _, e := range o.Deployment.Spec.Template.Spec.Containers[0].Env {
+		if e.Name == mesh.ProxyConfigVariable {
+			got = e.Value
+		}
+	}
+	if got != want {
+		t.Errorf("%s: %q, want %q", field, got, want)
 	}
 }
 

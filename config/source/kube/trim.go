@@ -66,7 +66,7 @@ func trimSlice(s *discoveryv1.EndpointSlice) version {
 }
 
 // trimPod keeps labels, the uid, the account, the addresses and whose they are, the phase, the names of ports, and that it has a sidecar; of one
-// without, the ports that the kubelet connects to.
+// without, the ports that the kubelet connects to, and what a gateway's agent is told of the proxies in front of it.
 func trimPod(p *corev1.Pod) version {
 	trimmed := &corev1.Pod{
 		ObjectMeta: trimMeta(&p.ObjectMeta),

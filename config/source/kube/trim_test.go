@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/sallyport/sallyport/config/fields"
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // TestLeanServiceKeepsWhatCounts: what a cluster's Service says, and config/fields says that it is applied or warned of, is kept.
@@ -69,6 +70,28 @@ func TestLeanPodSidecar(t *testing.T) {
 	p.Annotations["sidecar.istio.io/status"] = `{"version": 1}`
 	if o := trimPod(p).object; len(o.Annotations) != 1 {
 		t.Errorf("an injected one keeps %v", o.Annotations)
+	}
+}
+
+// TestLeanPodTopology: what a gateway's agent is told of the proxies in front of it is kept, and nothing else of its environment.
+func TestLeanPodTopology(t *testing.T) {
+	for text, want := range map[string]string{
+		"{concurrency: 2}": "", "{gatewayTopology: {}}": `{"gatewayTopology":{}}`, "gatewayTopology: {numTrustedProxies: 65}": "", "gatewayTopology: [": "",
+		"concurrency: 2\ngatewayTopology: {numTrustedProxies: 2}": `{"gatewayTopology":{"numTrustedProxies":2}}`,
+	} {
+		env := []corev1.EnvVar{{Name: "SECRET", Value: "s"}, {Name: mesh.ProxyConfigVariable, Value: "gatewayTopology: {numTrustedProxies: 7}"}, {Name: mesh.ProxyConfigVariable, Value: text}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: env}}}}
+		got, says := trimPod(p).object.Spec.(*corev1.Pod).Spec.Containers, []corev1.Container(nil)
+		if want != "" {
+			says = []corev1.Container{{Env: []corev1.EnvVar{{Name: mesh.ProxyConfigVariable, Value: want}}}}
+		}
+		if !reflect.DeepEqual(got, says) {
+			t.Errorf("of %q is kept %+v, want %q", text, got, want)
+		}
+		p.Annotations = map[string]string{"sidecar.istio.io/status": "{}"}
+		if got := trimPod(p).object.Spec.(*corev1.Pod).Spec.Containers; got != nil {
+			t.Errorf("of a sidecar's is kept %+v", got)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config/mesh"
 )
 
 // isNative says whether an init container is a native sidecar, which goes on beside the app.
@@ -9,7 +11,7 @@ func isNative(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// trimContainer keeps the names of ports, and the ports that the kubelet connects to where nobody rewrote its probes.
+// trimContainer keeps the names of ports; where nobody rewrote its probes, as he does who adds a sidecar, the ports that the kubelet connects to, and what trimEnv keeps.
 func trimContainer(c *corev1.Container, injected bool) (kept corev1.Container) {
 	for _, port := range c.Ports {
 		if port.Name != "" {
@@ -19,6 +21,21 @@ func trimContainer(c *corev1.Container, injected bool) (kept corev1.Container) {
 	if !injected {
 		kept.ReadinessProbe, kept.LivenessProbe, kept.StartupProbe = trimProbe(c.ReadinessProbe), trimProbe(c.LivenessProbe), trimProbe(c.StartupProbe)
 		kept.Lifecycle = trimLifecycle(c.Lifecycle)
+		kept.Env = trimEnv(c.Env)
+	}
+	return kept
+}
+
+// trimEnv keeps what a gateway's agent is told of the proxies in front of it.
+func trimEnv(list []corev1.EnvVar) (kept []corev1.EnvVar) {
+	for _, e := range list {
+		if e.Name != mesh.ProxyConfigVariable {
+			continue
+		}
+		said, _ := mesh.OnlyTopology(e.Value) // of what is wrong nothing counts
+		if kept = nil; said != "" {
+			kept = []corev1.EnvVar{{Name: e.Name, Value: said}} // the last counts
+		}
 	}
 	return kept
 }

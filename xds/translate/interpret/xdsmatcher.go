@@ -218,16 +218,29 @@ func (s *scope) inputOf(in proto.Message) (string, bool) {
 	case *networkv3.DirectSourceIPInput:
 		return s.from.Addr().String(), s.from.IsValid()
 	case *networkv3.SourceIPInput:
-		if s.trusts > 0 {
-			unknown("the address of a client behind proxies that are trusted")
-		}
-		return s.from.Addr().String(), s.from.IsValid()
+		from := s.remote()
+		return from.String(), from.IsValid()
 	case *sslv3.UriSanInput:
 		return strings.Join(s.peer, ","), len(s.peer) > 0
 	default:
 		unknown("input %T", m)
 		return "", false
 	}
+}
+
+// remote is who a request is from: the last but so many that X-Forwarded-For names as proxies in front are believed (xff_num_trusted_hops), where it names that many and that one is
+// an address; else who has the connection.
+func (s *scope) remote() netip.Addr {
+	if s.trusts == 0 || s.request == nil {
+		return s.from.Addr()
+	}
+	named := strings.Split(s.request.Headers["x-forwarded-for"], ",")
+	if at := len(named) - int(s.trusts); at >= 0 {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(named[at])); err == nil {
+			return addr
+		}
+	}
+	return s.from.Addr()
 }
 
 func extension(e *cncfcorev3.TypedExtensionConfig) proto.Message {

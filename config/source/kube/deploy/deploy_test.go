@@ -120,7 +120,7 @@ func start(t *testing.T) *scene {
 func (s *scene) run(server *rest.Config) {
 	k, err := New(server, Options{
 		Controller: controller, Classes: []string{"ours"}, Render: render, AskAgain: 50 * time.Millisecond, RetryMin: 50 * time.Millisecond, RetryMax: time.Second,
-		Namespace: system, Check: check,
+		Namespace: system, ClassDefaults: true, Check: check,
 		Changed: func(key types.NamespacedName, state *State) { s.states <- told{key, state} },
 		ClassChanged: func(class, problem string) {
 			s.mu.Lock()

@@ -1,9 +1,11 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +20,10 @@ import (
 )
 
 // followed are the ConfigMaps that Gateways and classes name, each watched by itself: no other is ever asked for, so rights on a few namespaces,
-// or on a few names, are enough, and nobody else's are in this process's memory.
+// or on a few names, are enough, and nobody else's are in this process's memory. Or those whose label names a class (byLabel).
 type followed struct {
 	kube    kubernetes.Interface
+	by      selection
 	changed func(follower types.NamespacedName)
 	context context.Context // of the watches
 	running sync.WaitGroup
@@ -40,9 +43,23 @@ type one struct {
 	err error // what the server said last; nil for what it gives
 }
 
+// selection is how ConfigMaps are referred to: how the server is asked for them, and what they are called.
+type selection struct {
+	ask  func(ref types.NamespacedName, o *metav1.ListOptions)
+	call func(ref types.NamespacedName) string
+}
+
+// byName refers to one ConfigMap.
+var byName = selection{
+	ask: func(ref types.NamespacedName, o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
+	},
+	call: func(ref types.NamespacedName) string { return "ConfigMap " + ref.String() },
+}
+
 // newFollowed gives one that watches nothing. changed is told of a follower whose ConfigMap is another than before; it may call back.
-func newFollowed(ctx context.Context, kube kubernetes.Interface, changed func(types.NamespacedName)) *followed {
-	return &followed{kube: kube, changed: changed, context: ctx, of: map[types.NamespacedName]types.NamespacedName{}, named: map[types.NamespacedName]*one{}}
+func newFollowed(ctx context.Context, kube kubernetes.Interface, by selection, changed func(types.NamespacedName)) *followed {
+	return &followed{kube: kube, by: by, changed: changed, context: ctx, of: map[types.NamespacedName]types.NamespacedName{}, named: map[types.NamespacedName]*one{}}
 }
 
 // follow watches the ConfigMap that a follower names, nil for none, and no longer the one that it named before, if nobody else does.
@@ -74,7 +91,7 @@ func (f *followed) watch(ref types.NamespacedName) *one {
 	ctx, cancel := context.WithCancel(f.context)
 	o := &one{followers: map[types.NamespacedName]bool{}, cancel: cancel}
 	tell := func() { f.tell(ref) }
-	o.informer = cache.NewSharedIndexInformer(o.source(f.kube, ref, tell), &corev1.ConfigMap{}, 0, nil)
+	o.informer = cache.NewSharedIndexInformer(o.source(f, ref, tell), &corev1.ConfigMap{}, 0, nil)
 	_ = o.informer.SetTransform(trim) // fails only for one that runs
 	_, _ = o.informer.AddEventHandler(onAny(func(metav1.Object) { tell() }))
 	f.running.Go(func() { o.informer.RunWithContext(ctx) })
@@ -87,8 +104,8 @@ func (f *followed) watch(ref types.NamespacedName) *one {
 }
 
 // source asks for one ConfigMap, and notes what the server says.
-func (o *one) source(kube kubernetes.Interface, ref types.NamespacedName, tell func()) *cache.ListWatch {
-	name := fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
+func (o *one) source(f *followed, ref types.NamespacedName, tell func()) *cache.ListWatch {
+	maps := f.kube.CoreV1().ConfigMaps(ref.Namespace)
 	note := func(err error) {
 		if o.note(err) {
 			tell()
@@ -96,14 +113,14 @@ func (o *one) source(kube kubernetes.Interface, ref types.NamespacedName, tell f
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = name
-			list, err := kube.CoreV1().ConfigMaps(ref.Namespace).List(ctx, options)
+			f.by.ask(ref, &options)
+			list, err := maps.List(ctx, options)
 			note(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = name
-			w, err := kube.CoreV1().ConfigMaps(ref.Namespace).Watch(ctx, options)
+			f.by.ask(ref, &options)
+			w, err := maps.Watch(ctx, options)
 			note(err)
 			return w, err
 		},
@@ -146,35 +163,49 @@ func (f *followed) tell(ref types.NamespacedName) {
 	}
 }
 
-// read gives what a ConfigMap says that is followed. The error is errUnread before the server has answered.
+// read gives what a ConfigMap says that is followed by its name. The error is errUnread before the server has answered.
 func (f *followed) read(ref types.NamespacedName) (Parameters, error) {
+	all, err := f.there(ref)
+	switch {
+	case err != nil:
+		return Parameters{}, err
+	case len(all) == 0:
+		return Parameters{}, BadParameters{Why: fmt.Errorf("ConfigMap %s: there is none: make it, or remove parametersRef", ref)}
+	}
+	return all[0], nil
+}
+
+// there gives what the ConfigMaps say that are followed by a reference, in order of their names. The error is as read's.
+func (f *followed) there(ref types.NamespacedName) ([]Parameters, error) {
 	f.mu.Lock()
 	o := f.named[ref]
 	f.mu.Unlock()
 	if o == nil {
-		return Parameters{}, errUnread
+		return nil, errUnread
 	}
 	o.mu.Lock()
 	err := o.err
 	o.mu.Unlock()
 	if apierrors.IsForbidden(err) {
-		return Parameters{}, BadParameters{Why: fmt.Errorf("ConfigMap %s: the control plane may not read it: let the chart's value gatewayAPI.parametersNamespaces hold %s", ref, ref.Namespace)}
+		return nil, BadParameters{Why: fmt.Errorf("%s: the control plane may not read it: let the chart's value gatewayAPI.parametersNamespaces hold %s", f.by.call(ref), ref.Namespace)}
 	}
 	switch synced := o.informer.HasSynced(); {
 	case !synced && err != nil:
-		return Parameters{}, fmt.Errorf("ConfigMap %s: %w", ref, err)
+		return nil, fmt.Errorf("%s: %w", f.by.call(ref), err)
 	case !synced:
-		return Parameters{}, errUnread
+		return nil, errUnread
 	}
-	held, there, _ := o.informer.GetStore().GetByKey(ref.String()) // a store in memory has no errors
-	if !there {
-		return Parameters{}, BadParameters{Why: fmt.Errorf("ConfigMap %s: there is none: make it, or remove parametersRef", ref)}
+	var out []Parameters
+	for _, held := range o.informer.GetStore().List() {
+		m := held.(*corev1.ConfigMap)
+		named := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		for key := range m.BinaryData {
+			return nil, BadParameters{Why: fmt.Errorf("ConfigMap %s: binaryData.%s: write it in data, as text", named, key)}
+		}
+		out = append(out, Parameters{NamespacedName: named, Data: m.Data})
 	}
-	m := held.(*corev1.ConfigMap)
-	for key := range m.BinaryData {
-		return Parameters{}, BadParameters{Why: fmt.Errorf("ConfigMap %s: binaryData.%s: write it in data, as text", ref, key)}
-	}
-	return Parameters{NamespacedName: ref, Data: m.Data}, nil
+	slices.SortFunc(out, func(a, b Parameters) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // wait ends when all watches have.

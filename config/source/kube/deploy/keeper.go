@@ -45,6 +45,8 @@ type Options struct {
 	Classes    []string
 	// Namespace is the control plane's, in which the parameters of classes are.
 	Namespace string
+	// ClassDefaults has a ConfigMap there count for the class that its label names (defaultsLabel), which takes the right to list all ConfigMaps there.
+	ClassDefaults bool
 	// Render says what objects a Gateway consists of, with the ListenerSets that it lets in, in order, and with the parameters of its class and its own, in
 	// this order. Its error is BadParameters where they are at fault.
 	Render func(g *gatewayv1.Gateway, sets []*gatewayv1.ListenerSet, parameters []Parameters) ([]Object, error)

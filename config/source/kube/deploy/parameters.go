@@ -62,7 +62,7 @@ func wrongKind(at, group, kind string) error {
 	return fmt.Errorf("%s: kind %q of group %q: parameters are in a ConfigMap: write group: \"\", kind: ConfigMap", at, kind, group)
 }
 
-// parametersOf are those of a Gateway's class and its own, in this order.
+// parametersOf are those of a Gateway's class, by its label and by its name, and its own, in this order.
 func (k *Keeper) parametersOf(c *caches, g *gatewayv1.Gateway, class *gatewayv1.GatewayClass) ([]Parameters, error) {
 	own, err := ofGateway(g)
 	c.parameters.follow(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, own)
@@ -73,7 +73,10 @@ func (k *Keeper) parametersOf(c *caches, g *gatewayv1.Gateway, class *gatewayv1.
 	if err != nil {
 		return nil, fmt.Errorf("GatewayClass %s: %w", class.Name, err)
 	}
-	var out []Parameters
+	out, err := k.defaultsOf(c, class.Name)
+	if err != nil {
+		return nil, fmt.Errorf("GatewayClass %s: %w", class.Name, err)
+	}
 	for _, ref := range []*types.NamespacedName{shared, own} {
 		if ref == nil {
 			continue
@@ -93,17 +96,16 @@ func (k *Keeper) keepClass(c *caches, q queue, name string) {
 	class, err := c.classes.Get(name)
 	if err != nil || class.Spec.ControllerName != k.options.Controller {
 		c.parameters.follow(follower, nil)
+		k.followDefaults(c, name, false)
 		k.tellClass(name, "")
 		c.gatewaysOf(q, name)
 		return
 	}
 	ref, err := k.ofClass(class)
 	c.parameters.follow(follower, ref)
-	if err == nil && ref != nil {
-		var p Parameters
-		if p, err = c.parameters.read(*ref); err == nil && k.options.Check != nil {
-			err = k.options.Check(p)
-		}
+	k.followDefaults(c, name, true)
+	if err == nil {
+		err = k.checkClass(c, name, ref)
 	}
 	c.gatewaysOf(q, name)
 	switch {
@@ -112,6 +114,30 @@ func (k *Keeper) keepClass(c *caches, q queue, name string) {
 	case !errors.Is(err, errUnread):
 		k.tellClass(name, err.Error())
 	}
+}
+
+// checkClass says what is wrong with the parameters of a class: by its label, and those that it names, nil for none.
+func (k *Keeper) checkClass(c *caches, name string, ref *types.NamespacedName) error {
+	all, err := k.defaultsOf(c, name)
+	if err != nil {
+		return err
+	}
+	if ref != nil {
+		p, err := c.parameters.read(*ref)
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+	}
+	for _, p := range all {
+		if k.options.Check == nil {
+			break
+		}
+		if err := k.options.Check(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellClass notes what is wrong with a class's parameters, "" for nothing.

@@ -58,13 +58,23 @@ func check(p Parameters) error {
 // says writes a ConfigMap.
 func (s *scene) says(namespace, name string, data map[string]string) {
 	s.Helper()
-	maps := s.kube.CoreV1().ConfigMaps(namespace)
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	s.puts(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
+}
+
+func (s *scene) puts(m *corev1.ConfigMap) {
+	s.Helper()
+	maps := s.kube.CoreV1().ConfigMaps(m.Namespace)
 	_, err := maps.Update(s.Context(), m, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = maps.Create(s.Context(), m, metav1.CreateOptions{})
 	}
 	s.must(err)
+}
+
+// defaults writes a ConfigMap whose label names a class.
+func (s *scene) defaults(name, class, note string) {
+	s.Helper()
+	s.puts(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name, Labels: map[string]string{defaultsLabel: class}}, Data: map[string]string{"note": note}})
 }
 
 // has waits until what is deployed of the Gateway is as it should be: how many pods, the Service's note, and whether there are an autoscaler and a budget.
@@ -167,6 +177,24 @@ func TestParameters(t *testing.T) {
 		_, err := s.gateways.GatewayV1().GatewayClasses().Patch(t.Context(), "ours", types.MergePatchType, []byte(`{"spec":{"parametersRef":null}}`), metav1.PatchOptions{})
 		s.must(err)
 		s.class("")
+		s.has(5, "", false, true)
+	})
+	t.Run("a class's by its label", func(t *testing.T) {
+		s.defaults("given", "ours", "by the label")
+		s.has(5, "by the label", false, true)
+		s.says(system, "all", map[string]string{"note": "by the name"})
+		s.refer("all", system) // which counts after it
+		s.has(5, "by the name", false, true)
+		s.says(system, "all", map[string]string{"unread": "yes"})
+		s.has(5, "by the label", false, true)
+		s.defaults("second", "ours", "another")
+		s.bad("ConfigMaps sallyport-system/given and sallyport-system/second: both have the label")
+		s.class("keep one")
+		s.has(5, "by the label", false, true)
+		s.defaults("second", "theirs", "another")
+		s.good()
+		s.class("")
+		s.must(s.kube.CoreV1().ConfigMaps(system).Delete(t.Context(), "given", metav1.DeleteOptions{}))
 		s.has(5, "", false, true)
 	})
 	t.Run("none", func(*testing.T) {

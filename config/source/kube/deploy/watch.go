@@ -28,6 +28,7 @@ type caches struct {
 	owned    []cache.SharedIndexInformer // accounts, deployments, services, autoscalers, budgets
 
 	parameters *followed
+	defaults   *followed // by labels that name classes; nil where none are read
 
 	ready []cache.InformerSynced
 	stop  func()
@@ -48,11 +49,17 @@ func (k *Keeper) watch(ctx context.Context, q queue) (*caches, error) {
 		owned: append([]cache.SharedIndexInformer{
 			ours.Core().V1().ServiceAccounts().Informer(), ours.Apps().V1().Deployments().Informer(), ours.Core().V1().Services().Informer(),
 		}, extra...),
-		parameters: newFollowed(ctx, k.kube, q.Add),
+		parameters: newFollowed(ctx, k.kube, byName, q.Add),
+	}
+	if k.options.ClassDefaults {
+		c.defaults = newFollowed(ctx, k.kube, byLabel, q.Add)
 	}
 	c.stop = func() {
 		cancel()
 		c.parameters.wait()
+		if c.defaults != nil {
+			c.defaults.wait()
+		}
 		theirs.Shutdown()
 		ours.Shutdown()
 	}
