@@ -57,7 +57,7 @@ func auditQueryCommand() *cobra.Command {
 			if err = errors.Join(err, writer.Close(), out.Flush()); err != nil {
 				return err
 			}
-			if n == filter.Limit {
+			if n > 0 && n == filter.Limit {
 				fmt.Fprintf(cmd.ErrOrStderr(), "the newest %d records; --limit 0 for all\n", n)
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,14 +62,18 @@ func TestAuditQueryJSON(t *testing.T) {
 		{[]string{"--host", "*.evil.test", "--verdict", "denied", "--from", "shop/cart"}, 1},
 		{[]string{"--verdict", "allowed"}, 0}, {[]string{"verdict:denied", "since:7d"}, 2}, {[]string{"--since", "7d", "--", "-host:*.evil.test"}, 0},
 		{[]string{"--policy", "shop/l*", "--rule", "default"}, 1}, {[]string{"--policy", "shop/other"}, 0}, {[]string{"--rule", "one"}, 0}, {[]string{"--would-deny"}, 0},
+		{[]string{"--verdict", "allowed", "--limit", "0"}, 0},
 	} {
-		out, _, err := audit(t, data, append([]string{"query", "-o", "json"}, tt.args...)...)
+		out, said, err := audit(t, data, append([]string{"query", "-o", "json"}, tt.args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []record.Record
 		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != tt.want || got == nil {
 			t.Errorf("%v: %s, %v", tt.args, out, err)
+		}
+		if cut := strings.Contains(said, "--limit 0 for all"); cut != slices.Contains(tt.args, "1") {
+			t.Errorf("%v: that some are left out is said: %v", tt.args, cut)
 		}
 		if len(got) > 0 && got[0].Workload.Principal != "spiffe://cluster.local/ns/shop/sa/cart" {
 			t.Errorf("%+v", got[0])

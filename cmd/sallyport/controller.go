@@ -132,6 +132,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	return g.Wait()
 }
 
+// lastGood is the folder of the data folder in which objects of files outlast a restart (dir.Options).
+const lastGood = "last-good"
+
 // configuration says where it comes from: a directory or a cluster.
 func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logger) error {
 	if f.configDir != "" {
@@ -141,7 +144,7 @@ func (f *controllerFlags) configuration(cfg *controlplane.Config, log *slog.Logg
 		if err := program.Directory("--config-dir", f.configDir); err != nil {
 			return err
 		}
-		cfg.Source = dir.New(f.configDir, dir.Options{Logger: log})
+		cfg.Source = dir.New(f.configDir, dir.Options{Logger: log, Memory: filepath.Join(cfg.DataDir, lastGood)})
 		return nil
 	}
 	if f.cluster.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {

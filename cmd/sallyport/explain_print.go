@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +18,9 @@ func printExplanation(w io.Writer, format string, e policy.Explanation) error {
 	if format == "json" {
 		err = printJSON(w, e)
 	} else {
-		printText(w, e)
+		b := bufio.NewWriter(w)
+		printText(b, e)
+		err = b.Flush()
 	}
 	if err == nil && e.Verdict != "allow" {
 		return program.AnswerNo{}

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+	"github.com/sallyport/sallyport/serviceentry/policy"
 )
 
 const explained = `apiVersion: networking.istio.io/v1
@@ -219,6 +221,10 @@ func TestExplain(t *testing.T) {
 		{"--config-dir mesh --from default/app", exitUsage, "takes one URL"},
 		{"--config-dir mesh --from default/app a b", exitUsage, "got 2 arguments"},
 		{"--config-dir mesh --from default/app external.com", exitUsage, "none of http, https, tls, tcp"},
+		{"--config-dir mesh --from default/app http://external.com./", exitUsage, "requests keep the dot at the name's end"},
+		{"--up mesh http://external.com.:80/", exitUsage, "write \"external.com\""},
+		{"--config-dir mesh --from default/app https://external.com./", exitDone, "verdict    allow"},
+		{"--config-dir entered --gateway shop/door http://pay.example.com./cart", exitDone, "decided by HTTPRoute shop/pay"},
 		{"--config-dir mesh --from default/app -o yaml https://external.com", exitUsage, "must be text or json"},
 		{"--config-dir mesh --mesh-config wrong.yaml --from default/app https://external.com", exitUsage, "rootNamespace"},
 		{"--config-dir mesh --colour https://external.com", exitUsage, "--colour"},
@@ -233,6 +239,11 @@ func TestExplain(t *testing.T) {
 				t.Errorf("exit %d (%v), want %d and %q in:\n%s%s", code, err, tt.code, tt.want, out, errs)
 			}
 		})
+	}
+	for _, format := range []string{"text", "json"} {
+		if err := printExplanation(fullDisk{}, format, policy.Explanation{Verdict: "allow"}); exitCode(err) != exitFailed {
+			t.Errorf("%s: what could not be printed is %v", format, err)
+		}
 	}
 	_, errs, _, _ := call(t, "explain", "--config-dir", "broken", "--from", "default/app", "https://external.com")
 	if !strings.Contains(errs, "b.yaml") {
@@ -268,3 +279,8 @@ func TestExplainJSON(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 }
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -178,7 +178,7 @@ func (u *embedded) run(ctx context.Context) error {
 	g.Go(func() error { return audit.keep(ctx) })
 	g.Go(func() error {
 		return runPlane(ctx, controlplane.Config{
-			Source:         dir.New(u.flags.dir, dir.Options{Logger: u.log}),
+			Source:         dir.New(u.flags.dir, dir.Options{Logger: u.log, Memory: filepath.Join(u.flags.data, lastGood)}),
 			MeshConfigFile: u.flags.meshConfig,
 			DataDir:        u.flags.data,
 			ForwardFor:     upNamespace,

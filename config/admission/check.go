@@ -62,6 +62,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		case *networking.VirtualService:
 			w.checkGateways(r, spec)
 			w.checkSubsets(r, spec)
+			w.checkDelegates(r, spec)
 			w.checkRouteHosts(r, spec)
 			w.judgeRoutesOfFronted(r, spec)
 			w.checkDestinations(r, spec)

@@ -26,8 +26,12 @@ func (w *world) checkRouteHosts(r *report, v *networking.VirtualService) {
 
 // checkDestinations warns of destinations that nobody registers: nothing is sent there.
 func (w *world) checkDestinations(r *report, v *networking.VirtualService) {
+	inMesh := slices.Contains(route.Gateways(v.Gateways, r.of.Namespace), route.Mesh)
 	check := func(field string, d *networking.Destination) {
-		if d.GetHost() != "" {
+		if pattern := w.onlyPattern(d.GetHost(), r.of.Namespace); inMesh && pattern != "" {
+			r.warn(at(field, "host"), d.Host, fmt.Sprintf("only the pattern %s covers it, and destinations are what is registered itself, so nothing is sent there", pattern),
+				fmt.Sprintf("write %q, or register the name with a ServiceEntry", pattern))
+		} else if d.GetHost() != "" {
 			w.checkRegistered(r, at(field, "host"), d.Host, "what is led there gets 503")
 		}
 	}
@@ -41,6 +45,18 @@ func (w *world) checkDestinations(r *report, v *networking.VirtualService) {
 		}
 	}
 	eachTCPDestination(v, check)
+}
+
+// onlyPattern gives the pattern that covers a name that is not registered itself; "" where there is none, or the name is.
+func (w *world) onlyPattern(name, namespace string) host.Name {
+	n := w.fullName(name, namespace)
+	if name == "" || n.IsWildcard() || w.hosts[n] != nil || w.services[n] || strings.HasSuffix(string(n), "."+clusterDomain) {
+		return ""
+	}
+	if i := slices.IndexFunc(w.wildcards, func(p host.Name) bool { return host.Matches(p, n) }); i >= 0 {
+		return w.wildcards[i]
+	}
+	return ""
 }
 
 // eachTCPDestination goes through the destinations of routes of connections.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // checkRuleHost warns of a rule for a host that nobody registers.
@@ -71,11 +72,17 @@ func (w *world) checkGateways(r *report, v *networking.VirtualService) {
 
 // checkSubsets warns of destinations whose subset no DestinationRule defines: they answer 503.
 func (w *world) checkSubsets(r *report, v *networking.VirtualService) {
+	inMesh := slices.Contains(route.Gateways(v.Gateways, r.of.Namespace), route.Mesh)
 	check := func(field string, d *networking.Destination) {
 		if d.GetSubset() == "" {
 			return
 		}
 		n := w.fullName(d.Host, r.of.Namespace)
+		if inMesh && w.leavesByGateway(n) {
+			r.warn(at(field, "subset"), d.Subset, fmt.Sprintf("%s leaves by an egress gateway, which goes to all of its endpoints, so nothing of what is led there is sent", n),
+				fmt.Sprintf("remove the subset, or let the host leave straight from the pods with the annotation %s: direct", GatewayAnnotation))
+			return
+		}
 		for rule := range w.rulesFor(n) {
 			if slices.ContainsFunc(rule.Subsets, func(s *networking.Subset) bool { return s.Name == d.Subset }) {
 				return

@@ -8,9 +8,13 @@ import (
 	"github.com/sallyport/sallyport/config/host"
 )
 
+// maxSubsets bounds a rule's: of each proxies are told all of its endpoints, at each port.
+const maxSubsets = 256
+
 func (r *report) destinationRule(d *networking.DestinationRule) {
 	r.hostPattern("spec.host", d.Host, true)
 	r.trafficPolicy("spec.trafficPolicy", d.TrafficPolicy)
+	r.atMost("spec.subsets", len(d.Subsets), maxSubsets, "subsets", "")
 	names := map[string]bool{}
 	for i, s := range d.Subsets {
 		field := at("spec.subsets", i)

@@ -19,6 +19,10 @@ const (
 	maxEndpoints = 4096
 )
 
+// maxTold is how many endpoints, and names of certificates, proxies are told of for one entry: each of its own, for each host at each port. The bounds above allow 268 million, some ten gigabytes in the control plane and in
+// the gateway that serves all.
+const maxTold = 65_536
+
 func (r *report) serviceEntry(s *networking.ServiceEntry) {
 	r.entryHosts(s)
 	r.entryAddresses(s)
@@ -28,6 +32,8 @@ func (r *report) serviceEntry(s *networking.ServiceEntry) {
 	if len(s.Endpoints) > maxEndpoints {
 		r.reject("spec.endpoints", len(s.Endpoints), "too many endpoints", fmt.Sprintf("write at most %d", maxEndpoints))
 	}
+	r.told("spec.endpoints", len(s.Endpoints), s)
+	r.told("spec.subjectAltNames", len(s.SubjectAltNames), s)
 	if sel := s.WorkloadSelector; sel != nil {
 		if len(s.Endpoints) > 0 {
 			r.reject("spec.workloadSelector", nil, "cannot be set together with spec.endpoints", "keep one of the two")
@@ -42,6 +48,13 @@ func (r *report) serviceEntry(s *networking.ServiceEntry) {
 	}
 	r.exportTo("spec.exportTo", s.ExportTo)
 	r.undistinguished(s, protocols)
+}
+
+// told rejects a list of an entry that comes to more than proxies are told.
+func (r *report) told(field string, list int, s *networking.ServiceEntry) {
+	if n := len(s.Hosts) * len(s.Ports) * list; n > maxTold {
+		r.reject(field, list, fmt.Sprintf("proxies are told of each of them for each host at each port, %d times in all", n), fmt.Sprintf("write at most %d in all, and the rest into other ServiceEntries", maxTold))
+	}
 }
 
 func (r *report) entryHosts(s *networking.ServiceEntry) {

@@ -14,6 +14,26 @@ import (
 // meshGateway is the reserved name of all sidecars in gateways fields.
 const meshGateway = "mesh"
 
+// The bounds of what one VirtualService comes to: its hosts, and its matches for each of them.
+const (
+	maxVirtualHosts = 4096
+	maxRows         = 1 << 18
+)
+
+// matchesOf is how many matches routes have; a route without any counts as one.
+func matchesOf(v *networking.VirtualService) (n int) {
+	for _, h := range v.Http {
+		n += max(len(h.Match), 1)
+	}
+	for _, t := range v.Tls {
+		n += max(len(t.Match), 1)
+	}
+	for _, t := range v.Tcp {
+		n += max(len(t.Match), 1)
+	}
+	return n
+}
+
 func (r *report) virtualService(v *networking.VirtualService) {
 	delegate := len(v.Hosts) == 0
 	if delegate && (len(v.Http) == 0 || len(v.Tls) > 0 || len(v.Tcp) > 0) {
@@ -33,8 +53,9 @@ func (r *report) virtualService(v *networking.VirtualService) {
 	for i, h := range v.Http {
 		r.httpRoute(at("spec.http", i), h, delegate, atGateways)
 	}
+	named := hostSetOf(v.Hosts)
 	for i, t := range v.Tls {
-		r.tlsRoute(at("spec.tls", i), t, v.Hosts, atGateways)
+		r.tlsRoute(at("spec.tls", i), t, named, atGateways)
 	}
 	for i, t := range v.Tcp {
 		r.tcpRoute(at("spec.tcp", i), t)
@@ -44,6 +65,13 @@ func (r *report) virtualService(v *networking.VirtualService) {
 
 // virtualHosts checks hosts, and that none covers another.
 func (r *report) virtualHosts(v *networking.VirtualService, atGateways bool) {
+	if len(v.Hosts) > maxVirtualHosts {
+		r.reject("spec.hosts", len(v.Hosts), "too many hosts", fmt.Sprintf("write at most %d, and the rest into another VirtualService", maxVirtualHosts))
+		return
+	}
+	if n := len(v.Hosts) * matchesOf(v); n > maxRows {
+		r.reject("spec.hosts", len(v.Hosts), fmt.Sprintf("proxies are told of all matches for each of them, %d times in all", n), fmt.Sprintf("write at most %d in all, and the rest into other VirtualServices", maxRows))
+	}
 	before := len(r.findings)
 	bySNI := atGateways && slices.ContainsFunc(v.Tls, func(t *networking.TLSRoute) bool {
 		return slices.ContainsFunc(t.Match, func(m *networking.TLSMatchAttributes) bool { return len(m.SniHosts) > 0 })
@@ -89,7 +117,7 @@ func (r *report) gatewayName(field, value string, dotted bool) {
 	}
 }
 
-func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts []string, atGateways bool) {
+func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts hostSet, atGateways bool) {
 	if len(t.Match) == 0 {
 		r.reject(at(field, "match"), nil, "a TLS route needs a match", "write at least sniHosts")
 	}
@@ -106,7 +134,7 @@ func (r *report) tlsRoute(field string, t *networking.TLSRoute, hosts []string, 
 	r.destinations(at(field, "route"), t.Route)
 }
 
-func (r *report) sniHost(field, s string, hosts []string, atGateways bool) {
+func (r *report) sniHost(field, s string, hosts hostSet, atGateways bool) {
 	if _, err := netip.ParseAddr(s); err == nil {
 		r.warn(field, s, "is an IP address, which clients do not send as a name", "name the hosts")
 		return
@@ -117,7 +145,7 @@ func (r *report) sniHost(field, s string, hosts []string, atGateways bool) {
 			return
 		}
 	}
-	if !slices.ContainsFunc(hosts, func(h string) bool { return h == s || host.Matches(lowered(h), lowered(s)) }) {
+	if !hosts.covers(lowered(s)) {
 		r.reject(field, s, "is none of spec.hosts", "name it in spec.hosts too")
 	}
 }

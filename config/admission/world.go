@@ -39,6 +39,7 @@ type world struct {
 	policies     map[string][]*policy                 // of a namespace, in the order in which they are asked
 	workloads    map[string][]workload                // of a namespace
 	ledRequests  map[host.Name][]uint32               // where routes of requests lead to: ports, 0 for any; made when it is asked for
+	virtual      map[config.Key]*config.Object        // the VirtualServices
 	exportsTo    map[string][]string                  // of a namespace: those that it exports entries to by name, in order; made when it is asked for
 	keySets      map[string]map[config.Key]bool       // of a namespace: the sets of keys that are fetched for objects that were judged
 	headless     map[string]map[string]*config.Object // of a namespace: its Services without addresses, by name
@@ -58,7 +59,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	w := &world{
 		cfg: cfg, objects: objects,
 		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
-		keySets:  map[string]map[config.Key]bool{},
+		keySets: map[string]map[config.Key]bool{}, virtual: map[config.Key]*config.Object{},
 		headless: map[string]map[string]*config.Object{}, podAddresses: map[string]map[string]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
 		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
@@ -84,6 +85,8 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			w.kubeGateways[o.Key] = o
 		case *gatewayv1.GatewayClassSpec:
 			w.classes[gatewayv1.ObjectName(o.Name)] = o
+		case *networking.VirtualService:
+			w.virtual[o.Key] = &objects[i]
 		case *networking.Gateway:
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:

@@ -35,6 +35,7 @@ type Result struct {
 	State    State
 	Objects  []config.Object     // in the order of the file
 	Rejected []config.Key        // named, but not readable
+	Loose    []config.Object     // of Rejected those of which something is known all the same (loosely)
 	Findings []admission.Finding // in the order of the file
 	Refused  error               // by Bounds: there are no objects then
 }

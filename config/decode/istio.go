@@ -49,6 +49,7 @@ func readIstio(o *config.Object, plain []byte) []fault {
 		faults = append(faults, fault{Problem: p})
 	}
 	if len(faults) > 0 {
+		o.Spec = loosely(o.Kind, tree)
 		return faults
 	}
 	// Istio's own decoder, by way of the type's UnmarshalJSON: durations like "100ms" are its extension.

@@ -134,6 +134,10 @@ func (r *reader) object(line int, e envelope, plain []byte) {
 	}
 	if refused {
 		r.Rejected = append(r.Rejected, o.Key)
+		if o.Spec != nil {
+			Stamp(&o)
+			r.Loose = append(r.Loose, o)
+		}
 		return
 	}
 	Stamp(&o)

@@ -184,22 +184,42 @@ func CanonicalHost(h string) string { return strings.TrimSuffix(strings.ToLower(
 // joinPorts lets entries of one namespace that register the same host, and are alike in all but their ports, count
 // as one: users write a port an entry. The list is one host's, in order of precedence; the first of those that
 // belong together gets the others' ports, each with the object that it is from. Where two have a port, the first's
-// holds.
+// holds. Each port is looked at once for each first: a namespace may register tens of thousands of one host.
 func joinPorts(list []*Service) {
+	joined := make([]bool, len(list)) // to an earlier one, which counts wherever they do
 	for i, first := range list {
-		for _, later := range list[i+1:] {
-			if !first.joins(later) {
+		if joined[i] {
+			continue
+		}
+		var has map[uint32]bool
+		for j := i + 1; j < len(list); j++ {
+			later := list[j]
+			if joined[j] || !first.joins(later) {
 				continue
 			}
-			for _, p := range ownPorts(later.Ports) {
-				if _, has := first.Port(p.Number); !has {
+			if joined[j] = true; has == nil {
+				has = numbersOf(first.Ports)
+			}
+			for _, p := range later.Ports {
+				if !has[p.Number] {
+					has[p.Number] = true
 					p.From, p.Revision = later.Source, later.Revision
 					first.Ports = append(first.Ports, p)
 				}
 			}
 		}
-		slices.SortFunc(first.Ports, func(a, b Port) int { return int(a.Number) - int(b.Number) })
 	}
+	for _, s := range list {
+		slices.SortFunc(s.Ports, func(a, b Port) int { return int(a.Number) - int(b.Number) })
+	}
+}
+
+func numbersOf(ports []Port) map[uint32]bool {
+	out := make(map[uint32]bool, len(ports))
+	for _, p := range ports {
+		out[p.Number] = true
+	}
+	return out
 }
 
 // joins says whether two registrations of one host belong together.

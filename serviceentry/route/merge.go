@@ -19,20 +19,43 @@ func (r *Routes) Delegates() []config.Key {
 	return out
 }
 
+// MostDelegated is how many matches delegates may bring to one VirtualService. Each of a delegate's is taken together with each of the route's that delegates, and a delegate may be
+// named many times: two small objects would come to more than a control plane holds.
+const MostDelegated = 16_384
+
+// TooManyDelegated says whether delegates would bring more matches than count (see Resolve).
+func (r Routes) TooManyDelegated(find func(config.Key) (Routes, bool)) bool {
+	_, beyond := r.resolve(find)
+	return beyond
+}
+
 // Resolve puts the routes of delegates into their places: find gives those of one, and nothing where there is none that
 // may be used. As in Istio, a delegate's match has to lie within one of the route that delegates, what a delegate's route
-// leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again.
+// leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again. From the delegate on by which there would be more
+// than MostDelegated, none counts.
 func (r Routes) Resolve(find func(config.Key) (Routes, bool)) Routes {
+	out, _ := r.resolve(find)
+	return out
+}
+
+func (r Routes) resolve(find func(config.Key) (Routes, bool)) (out Routes, beyond bool) {
 	if len(r.delegated) == 0 {
-		return r
+		return r, false
 	}
-	out := Routes{TLS: r.TLS, TCP: r.TCP}
-	at := 0
+	out = Routes{TLS: r.TLS, TCP: r.TCP}
+	at, brought := 0, 0
 	for _, d := range r.delegated {
 		out.HTTP = append(out.HTTP, r.HTTP[at:d.before]...)
 		at = d.before
+		if beyond {
+			continue
+		}
 		of, ok := find(d.to)
 		if !ok {
+			continue
+		}
+		if brought += max(of.matches(), 1) * max(len(d.root.Matches), 1); brought > MostDelegated {
+			beyond = true
 			continue
 		}
 		for i := range of.HTTP {
@@ -42,7 +65,15 @@ func (r Routes) Resolve(find func(config.Key) (Routes, bool)) Routes {
 		}
 	}
 	out.HTTP = append(out.HTTP, r.HTTP[at:]...)
-	return out
+	return out, beyond
+}
+
+// matches is how many there are in the routes of requests; a route without any counts as one.
+func (r Routes) matches() (n int) {
+	for i := range r.HTTP {
+		n += max(len(r.HTTP[i].Matches), 1)
+	}
+	return n
 }
 
 func merge(root *HTTP, h HTTP) (HTTP, bool) {

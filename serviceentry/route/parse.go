@@ -49,6 +49,9 @@ func Parse(o *config.Object, spec *networking.VirtualService) Routes {
 			if to.Namespace == "" {
 				to.Namespace = o.Namespace
 			}
+			if len(h.Match) > 0 && len(r.Matches) == 0 {
+				continue // it matches nothing, and not all
+			}
 			out.delegated = append(out.delegated, delegated{r, to, len(out.HTTP)})
 			continue
 		}

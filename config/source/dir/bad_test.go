@@ -54,7 +54,10 @@ func TestRefusedRuleForTLSIsHandedOn(t *testing.T) {
 	for _, step := range []struct {
 		settings string
 		refused  bool
-	}{{"mode: MUTUAL", true}, {"mode: MUTUAL, sni: a.com", true}, {"mode: SIMPLE", false}, {"mode: MUTUAL", false}} {
+	}{
+		{"mode: SIMPEL", true}, {"mode: SIMPLE, sin: a.com", true}, {"mode: MUTUAL", true}, {"mode: MUTUAL, sni: a.com", true},
+		{"mode: SIMPLE", false}, {"mode: MUTUAL", false}, {"mode: SIMPEL", false},
+	} {
 		if err := os.WriteFile(path, []byte(rule(step.settings)), 0o600); err != nil {
 			t.Fatal(err)
 		}

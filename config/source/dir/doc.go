@@ -5,8 +5,8 @@
 // A batch holds what changed and nothing else; one changed file costs reading that file.
 //
 // Bad input never half-applies: an object that is refused keeps its last good version, and so do all objects of a
-// file that cannot be parsed. An object leaves when its file does, or when its file is whole and no longer has it.
-// If the directory itself disappears, everything stays as it is.
+// file that cannot be parsed, or that is empty. An object leaves when its file does, or when its file is whole and no longer has it.
+// The last good versions of what closes something outlast a restart (memory.go). If the directory itself disappears, everything stays as it is.
 //
 // Changes are seen by way of the kernel (fsnotify), and for what that misses by a slow scan of names, sizes and
 // times. One goroutine does all of it. The package must not import what comes after it, the registry first of all.

@@ -25,6 +25,7 @@ type reading struct {
 	info      fs.FileInfo
 	hash      uint64 // of its bytes
 	unchanged bool   // the bytes are the known ones; nothing below is set
+	empty     bool   // it has no bytes at all
 	decode.Result
 	refused map[config.Key]*config.Object // of Objects those that admission refuses, and what stands in for them; nil for nothing
 }
@@ -66,6 +67,9 @@ func read(f candidate, s *store) reading {
 		return r
 	}
 	r.Result = decode.File(name, data)
+	if r.empty = len(data) == 0; r.empty {
+		r.State = decode.Partial
+	}
 	r.refused = map[config.Key]*config.Object{}
 	for _, o := range r.Objects {
 		findings := admission.Validate(o)
@@ -73,6 +77,10 @@ func read(f candidate, s *store) reading {
 		if admission.Refused(findings) {
 			r.refused[o.Key] = admission.ClosedStandIn(o, findings)
 		}
+	}
+	for _, o := range r.Loose {
+		about := slices.DeleteFunc(slices.Clone(r.Findings), func(f admission.Finding) bool { return f.Key != o.Key })
+		r.refused[o.Key] = admission.ClosedStandIn(o, about)
 	}
 	return r
 }

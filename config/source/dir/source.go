@@ -63,6 +63,9 @@ func (s *Source) Run(ctx context.Context, out func(batch []config.Change, findin
 	defer watcher.Close()
 
 	t := newTree(s.root, watcher, s.options.Logger)
+	if s.options.Memory != "" {
+		t.store.memory = newMemory(s.options.Memory, s.root, s.options.Logger)
+	}
 	publish := func(first bool, paths ...string) {
 		batch, fresh := t.update(paths)
 		s.mu.Lock()
@@ -74,6 +77,9 @@ func (s *Source) Run(ctx context.Context, out func(batch []config.Change, findin
 		}
 	}
 	publish(true, s.root)
+	if !t.store.blind {
+		t.store.memory.forgetOthers(t.store.files, t.store.name)
+	}
 	close(s.synced)
 
 	rescan := time.NewTicker(s.options.Rescan)
@@ -120,6 +126,8 @@ type Options struct {
 	Debounce time.Duration
 	// MaxHoldOff is how long changes wait at most while the directory is not quiet: 100 ms.
 	MaxHoldOff time.Duration
+	// Memory is a folder in which the last good versions of what closes something are kept, so that a restart opens nothing: the default is none.
+	Memory string
 	// Rescan is the time between scans for changes that no event told of: 30 s.
 	Rescan time.Duration
 }

@@ -20,6 +20,8 @@ type store struct {
 	owners  config.ByKey[[]string]    // the files that hold an object, sorted; the first one's counts
 	touched map[config.Key]*published // since publish, with what was handed on; nil of what was not there
 	notes   *feed.Notes[string]
+	memory  *memory // nil: none
+	blind   bool    // something could not be looked at
 }
 
 // published is what is known of an object that was handed on.
@@ -81,7 +83,7 @@ func (s *store) put(r reading) {
 	}
 	f := &file{stamp: stampOf(r.info), hash: r.hash, read: r.hash != 0}
 	if before == nil {
-		before = &file{}
+		before = &file{objects: s.memory.recall(s.name(r.path))}
 	}
 	holds := make(map[config.Key]*config.Object, len(r.Objects))
 	kept := map[config.Key]bool{}
@@ -106,7 +108,9 @@ func (s *store) put(r reading) {
 			}
 		}
 		for _, key := range r.Rejected {
-			keep(key)
+			if keep(key); holds[key] == nil && r.refused[key] != nil {
+				holds[key] = r.refused[key]
+			}
 		}
 	}
 	if r.State != decode.Whole {
@@ -114,8 +118,12 @@ func (s *store) put(r reading) {
 			keep(o.Key)
 		}
 	}
+	if r.empty && len(kept) > 0 {
+		r.Findings = append(r.Findings, saysNothing(s.name(r.path)))
+	}
 	f.objects = contentsOf(holds)
 	s.replace(r.path, before, f)
+	s.memory.note(s.name(r.path), f.objects)
 	s.notes.Set(r.path, sayKept(r.Findings, kept))
 }
 
@@ -123,6 +131,7 @@ func (s *store) put(r reading) {
 func (s *store) remove(path string) {
 	if f := s.files[path]; f != nil {
 		s.replace(path, f, nil)
+		s.memory.note(s.name(path), nil)
 	}
 	s.notes.Set(path, nil)
 }

@@ -13,6 +13,7 @@ func (s *store) unreadable(path string, err error) {
 	if f := s.files[path]; f != nil {
 		f.read = false
 	}
+	s.blind = true
 	s.notes.Set(path, cannotRead(s.name(path), err).Findings)
 }
 
@@ -32,6 +33,14 @@ func (s *store) rootIsGone(err error) {
 }
 
 func (s *store) rootIsBack() { s.notes.Set(s.root, nil) }
+
+// saysNothing is said of a file without a byte, as a full disk leaves one, or a program that has just begun to write it: who does not want its objects any more removes it.
+func saysNothing(name string) admission.Finding {
+	return admission.Finding{
+		Severity: admission.Warning, Origin: name, Message: "the file is empty; what it held stays in use",
+		Fix: "write it again; to remove its objects, remove the file",
+	}
+}
 
 // sayKept tells the reader of an error that nothing is lost meanwhile.
 func sayKept(findings []admission.Finding, kept map[config.Key]bool) []admission.Finding {

@@ -125,6 +125,11 @@ func readCustom(e envelope) version {
 			}
 			v.take(o)
 		}
+		if len(r.Loose) == 1 {
+			o := r.Loose[0]
+			o.Key, o.Origin = v.key, origin
+			v.shut = admission.ClosedStandIn(o, v.findings)
+		}
 	}
 	if v.object == nil && !admission.Refused(v.findings) {
 		v.findings = append(v.findings, admission.Finding{

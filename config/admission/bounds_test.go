@@ -1,0 +1,80 @@
+package admission_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/mesh"
+)
+
+// times writes a text for each number below n, with commas between.
+func times(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = strings.ReplaceAll(format, "N", fmt.Sprint(i+1))
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestWhatAnObjectComesTo: one object of some hundred kilobytes does not come to gigabytes of what proxies are told.
+func TestWhatAnObjectComesTo(t *testing.T) {
+	entry := func(hosts, ports, endpoints int) string {
+		return "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x, namespace: a}\nspec: {location: MESH_EXTERNAL, resolution: STATIC, hosts: [" +
+			times(hosts, "hN.test") + "], ports: [" + times(ports, "{number: N, name: pN, protocol: HTTP}") + "], endpoints: [" + times(endpoints, "{address: 198.51.100.7}") + "]}"
+	}
+	rule := func(subsets int) string {
+		return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: x, namespace: a}\nspec: {host: h1.test, subsets: [" + times(subsets, "{name: sN, labels: {v: N}}") + "]}"
+	}
+	led := func(hosts, matches int) string {
+		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x, namespace: a}\nspec: {hosts: [" + times(hosts, "hN.test") + "], http: [{match: [" +
+			times(matches, "{uri: {prefix: /N}}") + "], route: [{destination: {host: h1.test}}]}]}"
+	}
+	for _, c := range []struct {
+		name, text, says string
+	}{
+		{"many hosts", led(4096, 64), ""},
+		{"too many hosts", led(4097, 1), "too many hosts"},
+		{"too many of both", led(512, 513), "proxies are told of all matches for each of them, 262656 times in all"},
+		{"an entry with many endpoints", entry(1, 16, 4096), ""},
+		{"an entry with many hosts", entry(256, 256, 1), ""},
+		{"too many in all", entry(256, 2, 129), "proxies are told of each of them for each host at each port, 66048 times in all"},
+		{"as many as there can be", entry(256, 256, 4096), "268435456 times in all"},
+		{"too many names", strings.Replace(entry(256, 2, 1), "resolution:", "subjectAltNames: ["+times(129, "nN.test")+"], resolution:", 1), "spec.subjectAltNames: \"129\": proxies are told of each of them for each host at each port, 66048 times in all"},
+		{"many subsets", rule(256), ""},
+		{"too many subsets", rule(257), "too many subsets"},
+	} {
+		r := decode.File("a.yaml", []byte(strings.ReplaceAll(c.text, "labels: {v: ", "labels: {v: l")))
+		if len(r.Objects) != 1 {
+			t.Fatalf("%s: %v", c.name, r.Findings)
+		}
+		var said []string
+		for _, f := range admission.Validate(r.Objects[0]) {
+			if f.Severity == admission.Error {
+				said = append(said, f.String())
+			}
+		}
+		if all := strings.Join(said, "\n"); (all == "") != (c.says == "") || !strings.Contains(all, c.says) {
+			t.Errorf("%s: %q, want %q", c.name, all, c.says)
+		}
+	}
+}
+
+// TestTooManyDelegated: a VirtualService whose delegates bring more than counts is warned of.
+func TestTooManyDelegated(t *testing.T) {
+	r := decode.File("a.yaml", []byte("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: root, namespace: a}\nspec: {hosts: [a.com], http: [{match: ["+
+		times(200, "{uri: {prefix: /}, method: {exact: MN}}")+"], delegate: {name: d}}]}\n---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: d, namespace: a}\nspec: {http: [{match: ["+
+		times(100, "{uri: {prefix: /N}}")+"], route: [{destination: {host: a.com}}]}]}\n"))
+	if len(r.Objects) != 2 {
+		t.Fatal(r.Findings)
+	}
+	var said []string
+	for _, f := range admission.Check(r.Objects, mesh.Default()) {
+		said = append(said, f.String())
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "spec.http: its delegates bring more than 16384 matches") {
+		t.Error(all)
+	}
+}

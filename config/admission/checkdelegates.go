@@ -1,0 +1,82 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/serviceentry/route"
+)
+
+// checkDelegates warns of routes that are left out, since nobody may be asked for them: what they match falls to the routes behind.
+func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
+	if !slices.ContainsFunc(v.Http, func(h *networking.HTTPRoute) bool { return h.Delegate != nil }) || len(v.Hosts) == 0 {
+		return
+	}
+	const so = ", so this route is left out, and what it matches falls to those behind it"
+	for i, h := range v.Http {
+		if h.Delegate == nil {
+			continue
+		}
+		key := config.Key{Kind: config.KindVirtualService, Namespace: h.Delegate.Namespace, Name: h.Delegate.Name}
+		if key.Namespace == "" {
+			key.Namespace = r.of.Namespace
+		}
+		field, value := at("spec.http", i, "delegate"), key.Namespace+"/"+key.Name
+		switch _, why := w.delegate(key, r.of.Namespace); why {
+		case notThere:
+			r.warn(field, value, "there is no such VirtualService"+so, "write it, without hosts, or mend the name")
+		case notDelegated:
+			r.warn(field, value, "it has hosts of its own, and only one without any is a delegate"+so, "remove its spec.hosts, or name another one")
+		case notExported:
+			r.warn(field, value, fmt.Sprintf("it is not exported to namespace %s", r.of.Namespace)+so, fmt.Sprintf("let its spec.exportTo name %s", r.of.Namespace))
+		}
+	}
+	if route.Parse(&r.of, v).TooManyDelegated(func(key config.Key) (route.Routes, bool) {
+		o, _ := w.delegate(key, r.of.Namespace)
+		if o == nil {
+			return route.Routes{}, false
+		}
+		return route.Parse(o, o.Spec.(*networking.VirtualService)), true
+	}) {
+		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", route.MostDelegated),
+			"delegate by fewer matches, or write VirtualServices for fewer hosts")
+	}
+}
+
+// Why a delegate is none.
+type noDelegate int
+
+const (
+	isDelegate noDelegate = iota
+	notThere
+	notDelegated
+	notExported
+)
+
+// delegate gives a delegate that a namespace may use.
+func (w *world) delegate(key config.Key, by string) (*config.Object, noDelegate) {
+	o := w.virtual[key]
+	if o == nil {
+		return nil, notThere
+	}
+	spec := o.Spec.(*networking.VirtualService)
+	if len(spec.Hosts) > 0 {
+		return nil, notDelegated
+	}
+	exports := spec.ExportTo
+	if len(exports) == 0 {
+		exports = w.cfg.DefaultVirtualServiceExportTo
+	}
+	for _, ns := range exports {
+		if ns == "*" || ns == by || ns == "." && key.Namespace == by {
+			return o, isDelegate
+		}
+	}
+	if len(exports) == 0 {
+		return o, isDelegate
+	}
+	return nil, notExported
+}
