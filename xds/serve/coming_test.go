@@ -187,11 +187,11 @@ func TestServicesWaitForWaypoints(t *testing.T) {
 // TestServicesWaitForNoSilentWaypoint: one that says nothing is waited for no longer than that, and one that is not connected never.
 func TestServicesWaitForNoSilentWaypoint(t *testing.T) {
 	serve.SetFrontTime(t, 50*time.Millisecond)
-	l, front, node := comings(t)
+	l, _, node := comings(t)
 	l.apply(labelled(t, "other"))
 	isWay(t, takeAny(t, node), "other")
 	node.ack(resource.Cluster)
-	l, front, node = comings(t)
+	l, front, node := comings(t)
 	l.apply(labelled(t, "waypoint"))
 	isWay(t, takeAny(t, node), "waypoint") // in the end
 	node.ack(resource.Cluster)
