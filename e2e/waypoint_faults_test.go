@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -207,12 +208,15 @@ func (w *waypointTest) loadAt(t *testing.T, addr netip.Addr, allowed ...netip.Ad
 			return who, err
 		}
 	}
-	for what, ask := range map[string]func(context.Context) (string, error){
+	ways := map[string]func(context.Context) (string, error){
 		"requests":                      requests(&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: w.alpha.host.DialContext}}),
 		"requests on a kept connection": requests(kept),
 		"bytes":                         w.asksWho(addr, frontedTCP),
-		"bytes at a port nobody names":  w.asksWho(addr, unlistedTCP),
-	} {
+	}
+	if addr != frontedVIP { // which has the Service's ports alone
+		ways["bytes at a port nobody names"] = w.asksWho(addr, unlistedTCP)
+	}
+	for what, ask := range ways {
 		l.seen[what] = map[string]int{}
 		l.work.Go(func() {
 			pace := time.NewTicker(5 * time.Millisecond)
@@ -336,19 +340,63 @@ func (w *waypointTest) underLoad(t *testing.T) {
 	w.write(t, "waypoint.yaml", waypointFor("all"))
 	w.atPod(t, beta2Addr, beta2Addr.String(), "/", 200, waypointAddr)
 	l := w.loadAt(t, beta2Addr, w.alpha.addr, waypointAddr)
-	turns := func(what string, turn func(), by netip.Addr) {
-		t.Logf("%s: %s", time.Now().Format(time.StampMilli), what)
-		turn()
-		l.come(t, 20, by)
-	}
 	l.come(t, 20, waypointAddr)
 	for range 3 {
-		turns("the pod leaves its waypoint", func() { w.label(t, ", istio.io/use-waypoint: none") }, w.alpha.addr)
-		turns("the pod has its waypoint again", func() { w.label(t, "") }, waypointAddr)
+		l.turns(t, "the pod leaves its waypoint", func() { w.label(t, ", istio.io/use-waypoint: none") }, w.alpha.addr)
+		l.turns(t, "the pod has its waypoint again", func() { w.label(t, "") }, waypointAddr)
 	}
-	turns("the waypoint is for Services", func() { w.write(t, "waypoint.yaml", waypointFor("service")) }, w.alpha.addr)
-	turns("the waypoint is for all", func() { w.write(t, "waypoint.yaml", waypointFor("all")) }, waypointAddr)
+	l.turns(t, "the waypoint is for Services", func() { w.write(t, "waypoint.yaml", waypointFor("service")) }, w.alpha.addr)
+	l.turns(t, "the waypoint is for all", func() { w.write(t, "waypoint.yaml", waypointFor("all")) }, waypointAddr)
 	l.end(t, false)
+}
+
+// turns waits until all goes another way since something was changed.
+func (l *frontLoad) turns(t *testing.T, what string, turn func(), by netip.Addr) {
+	t.Helper()
+	t.Logf("%s: %s", time.Now().Format(time.StampMilli), what)
+	turn()
+	l.come(t, 20, by)
+}
+
+// serviceUnderLoad holds that of what is sent to a Service while a waypoint comes before it and goes from there.
+func (w *waypointTest) serviceUnderLoad(t *testing.T) {
+	label := func(with string) func() {
+		return func() {
+			w.write(t, "waypoint.yaml", strings.Replace(waypointObjects, "metadata: {name: web, namespace: beta}\nspec: {clusterIP", "metadata: {name: web, namespace: beta"+with+"}\nspec: {clusterIP", 1))
+		}
+	}
+	label("")()
+	w.answers(t, 200, "v1 ", "/")
+	l := w.loadAt(t, frontedVIP, w.alpha.addr, waypointAddr)
+	l.come(t, 20, waypointAddr)
+	for i := range 3 {
+		l.turns(t, "the Service leaves its waypoint", label(", labels: {istio.io/use-waypoint: none}"), w.alpha.addr)
+		if i == 2 { // then their node has to be told of it, too
+			w.takesMutual(t, false)
+		}
+		l.turns(t, "the Service has its waypoint again", label(""), waypointAddr)
+	}
+	l.end(t, false)
+}
+
+// takesMutual waits until a pod behind the waypoint tells mutual TLS apart, or does no more.
+func (w *waypointTest) takesMutual(t *testing.T, want bool) {
+	t.Helper()
+	if err := world.Within(w.ctx, time.Minute, func() error {
+		conn, err := w.node.Host.DialContext(w.ctx, "tcp", netip.AddrPortFrom(betaAddr, frontedHTTP).String())
+		if err != nil {
+			return err
+		}
+		c := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"istio"}, Certificates: []tls.Certificate{w.member(t, "one")}, InsecureSkipVerify: true}) // whoever it is
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(attackTimeout))
+		if err := c.HandshakeContext(w.ctx); (err == nil) != want {
+			return fmt.Errorf("the handshake: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("the pod tells mutual TLS apart: %v, want %t", err, want)
+	}
 }
 
 // killed holds that nothing gets to a pod past its waypoint when that is killed, at no moment, and that all does by it when it is back.

@@ -171,6 +171,7 @@ func TestWaypoint(t *testing.T) {
 	inOrder(t, []part{
 		{"routes of the Service", w.routes},
 		{"policies of requests", w.policies},
+		{"a waypoint before a Service comes and goes", w.serviceUnderLoad},
 		{"bytes", w.bytes},
 		{"requests arrive whole", w.whole},
 		{"silent clients", w.silent},

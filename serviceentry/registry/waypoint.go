@@ -50,6 +50,17 @@ func (s *Snapshot) Waypoint(svc *Service) (WaypointUse, bool) {
 	return WaypointUse{k.Waypoint, why}, true
 }
 
+// WaypointsOf are the waypoints by which what is registered for a host is reached: those that can be used, in order.
+func (s *Snapshot) WaypointsOf(host string) (out []Ref) {
+	for _, svc := range s.Services(host) {
+		if use, has := s.Waypoint(svc); has && use.Missing == "" && !slices.Contains(out, use.Gateway) {
+			out = append(out, use.Gateway)
+		}
+	}
+	slices.SortFunc(out, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
 // IngressWaypoint gives the waypoint by which ingress gateways go to a Service; false where they go straight to its pods.
 func (s *Snapshot) IngressWaypoint(svc *Service) (WaypointUse, bool) {
 	if svc.Source.Kind != config.KindService {

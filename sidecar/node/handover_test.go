@@ -274,8 +274,8 @@ func TestSharedPods(t *testing.T) {
 		}
 		for deadline := time.After(time.Minute); b.local[l.Key()] != step.want; {
 			select {
-			case <-changes:
-				b.readPods()
+			case e := <-changes:
+				b.readChanged(e, changes)
 			case <-deadline:
 				t.Fatalf("%s: %+v", step.what, b.local)
 			}

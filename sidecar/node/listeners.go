@@ -310,18 +310,24 @@ type conversation struct {
 func (c *conversation) response(now map[string]*opened) *discoveryv3.DeltaDiscoveryResponse {
 	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ListenerType}
 	c.sent = nil
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if c.has[name] != now[name].version {
-			out.Resources = append(out.Resources, now[name].resource(name))
-			c.has[name] = now[name].version
+	for name, o := range now {
+		if c.has[name] != o.version {
 			c.sent = append(c.sent, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.has)) {
+	slices.Sort(c.sent)
+	for _, name := range c.sent {
+		out.Resources = append(out.Resources, now[name].resource(name))
+		c.has[name] = now[name].version
+	}
+	for name := range c.has {
 		if now[name] == nil {
 			out.RemovedResources = append(out.RemovedResources, name)
-			delete(c.has, name)
 		}
+	}
+	slices.Sort(out.RemovedResources)
+	for _, name := range out.RemovedResources {
+		delete(c.has, name)
 	}
 	if len(out.Resources)+len(out.RemovedResources) == 0 && c.count > 0 {
 		return nil

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,6 +92,8 @@ type Pods struct {
 	local   map[string]Local
 	remote  map[string]ambient.Pod
 	served  map[string]*served
+	looks   networksToLookAt
+	turned  []string      // who was served when the controller gave it other listeners, until it is asked whether these count (inForce)
 	changed chan struct{} // closed when any of these is
 	kick    chan struct{}
 }
@@ -126,6 +129,7 @@ func New(cfg Config) (*Pods, error) {
 		}
 	}
 	p.readPods()
+	p.lookAt()
 	if cfg.Plugin != nil {
 		cfg.Plugin.Wait()
 	}
@@ -142,7 +146,7 @@ func (p *Pods) file(l Local) string { return p.path("pods", l.Namespace+"."+l.Na
 func (p *Pods) Watches() []relay.Watch {
 	return []relay.Watch{
 		{TypeURL: ListenerType, Last: true, Apply: p.Listeners.apply},
-		{TypeURL: ambient.PodType, Apply: p.apply},
+		{TypeURL: ambient.PodType, Apply: p.apply, InForce: p.inForce},
 	}
 }
 
@@ -184,7 +188,11 @@ func (p *Pods) apply(changed []*discoveryv3.Resource, removed []string) map[stri
 			refused[r.GetName()] = err
 			continue
 		}
+		if p.served[pod.Key()] != nil && !maps.EqualFunc(p.remote[pod.Key()].Templates, pod.Templates, bytes.Equal) {
+			p.turned = append(p.turned, pod.Key())
+		}
 		p.remote[pod.Key()] = pod
+		p.looks.add(pod.Key())
 	}
 	for _, name := range removed {
 		delete(p.remote, name)
@@ -222,6 +230,7 @@ func (p *Pods) Add(ctx context.Context, l Local) error {
 	}
 	p.mu.Lock()
 	p.local[l.Key()] = l
+	p.looks.add(l.Key())
 	if s := p.served[l.Key()]; s != nil {
 		s.again = time.Time{}
 	}

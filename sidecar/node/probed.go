@@ -79,9 +79,28 @@ func (p *Pods) keepProbed() {
 	if ports = slices.Compact(ports); p.network.ports != nil && slices.Equal(ports, p.network.ports) {
 		return
 	}
-	if !p.failedInNetwork(p.network.table.Set(ports)) {
+	var err error
+	if more, only := added(p.network.ports, ports); only {
+		err = p.network.table.Add(more)
+	} else {
+		err = p.network.table.Set(ports)
+	}
+	if !p.failedInNetwork(err) {
 		p.network.ports = ports
 	}
+}
+
+// added are the ports that came to others, both in order, and whether nothing else differs. Of nothing that was said yet nobody knows.
+func added(to, ports []netip.AddrPort) (more []netip.AddrPort, only bool) {
+	if to == nil {
+		return nil, false
+	}
+	for _, p := range ports {
+		if _, there := slices.BinarySearchFunc(to, p, netip.AddrPort.Compare); !there {
+			more = append(more, p)
+		}
+	}
+	return more, len(to)+len(more) == len(ports)
 }
 
 // probedOf are a pod's, at the addresses that the API server has of it: what is in its network is the pod's own word. Before it has any, the pod has not begun.

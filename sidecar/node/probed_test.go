@@ -76,3 +76,27 @@ func TestProbedOf(t *testing.T) {
 		t.Errorf("with addresses: %v", got)
 	}
 }
+
+// TestAddedPorts: ports that come are said, and no others again; where one goes, all are.
+func TestAddedPorts(t *testing.T) {
+	at := func(ports ...uint16) (out []netip.AddrPort) {
+		for _, p := range ports {
+			out = append(out, netip.AddrPortFrom(netip.MustParseAddr("10.0.0.9"), p))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		to, ports, more []netip.AddrPort
+		only            bool
+	}{
+		{nil, at(1), nil, false},
+		{at(1, 3), at(1, 2, 3, 4), at(2, 4), true},
+		{at(1, 3), at(2, 3), at(2), false},
+		{at(1, 3), at(1), nil, false},
+		{[]netip.AddrPort{}, at(1), at(1), true},
+	} {
+		if more, only := added(c.to, c.ports); !slices.Equal(more, c.more) || only != c.only {
+			t.Errorf("%v to %v: %v %t", c.to, c.ports, more, only)
+		}
+	}
+}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/sidecar/redirect/kernel"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -43,17 +45,60 @@ func (p *Pods) Run(ctx context.Context) {
 			}
 			keeps = should
 		}
-		select {
-		case <-ctx.Done():
+		if !p.awaits(ctx, changes, tick.C) {
 			return
-		case <-p.kick:
-		case <-changes:
-			p.readPods()
-		case <-tick.C:
-			p.readPods()
-			p.find()
 		}
 	}
+}
+
+// awaits waits until there is a reason to look who should be served; false when ctx ends. Most of what changes in the folder is this agent's own doing, which it knows.
+func (p *Pods) awaits(ctx context.Context, changes <-chan fsnotify.Event, tick <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.kick:
+			return true
+		case e := <-changes:
+			if p.readChanged(e, changes) {
+				return true
+			}
+		case <-tick:
+			p.readPods()
+			p.lookAt()
+			p.find()
+			return true
+		}
+	}
+}
+
+// networksToLookAt are the pods whose networks may be others than they were, or gone, as far as anybody said so; of all it is looked at now and then.
+type networksToLookAt struct {
+	all  bool
+	some map[string]bool // by the pods' keys
+}
+
+// lookAt has pods' networks looked at when it is looked next who should be served; of none, all.
+func (p *Pods) lookAt(pods ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks.add(pods...)
+}
+
+func (n *networksToLookAt) add(pods ...string) {
+	if n.all = n.all || len(pods) == 0; n.some == nil {
+		n.some = map[string]bool{}
+	}
+	for _, key := range pods {
+		n.some[key] = true
+	}
+}
+
+// take says of which pods they are to be looked at, which is done with that.
+func (n *networksToLookAt) take() func(pod string) bool {
+	was := *n
+	*n = networksToLookAt{}
+	return func(pod string) bool { return was.all || was.some[pod] }
 }
 
 // keepsPlugin says whether this agent is the one that keeps the plugin installed. Before it can serve pods the plugin would only keep them from
@@ -146,8 +191,12 @@ func (p *Pods) reconcile(ctx context.Context) {
 func (p *Pods) differs() (begin, change []*served, end []ending) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	looks := p.looks.take()
 	ended := map[string]bool{} // without a word
 	for key, l := range p.local {
+		if !looks(key) {
+			continue
+		}
 		if _, err := os.Stat(l.Network); !os.IsNotExist(err) {
 			continue
 		}
@@ -160,7 +209,7 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 	for key, s := range p.served {
 		l, here := p.local[key]
 		r, known := p.remote[key]
-		if !here || !known || !l.is(r) || !p.waiting(r) || l != s.local || r.Identity != s.remote.Identity || s.gone() {
+		if !here || !known || !l.is(r) || !p.waiting(r) || l != s.local || r.Identity != s.remote.Identity || looks(key) && s.gone() {
 			// Who is not known any more may be deleted, and still run.
 			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
@@ -182,7 +231,7 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 			begin = append(begin, &served{local: l, remote: r})
 		case p.waiting(r) && p.takesIn() && s.err != nil && !time.Now().Before(s.again):
 			begin = append(begin, &served{local: l, remote: r, failures: s.failures})
-		case !r.In && !slices.ContainsFunc(end, func(e ending) bool { return e.local == l }):
+		case !r.In && looks(key) && !slices.ContainsFunc(end, func(e ending) bool { return e.local == l }):
 			if network, ok := p.linked(l); ok { // it was served by an agent that is gone, or could not be let out yet
 				end = append(end, ending{&served{local: l, remote: r, network: network}, true, false})
 			}

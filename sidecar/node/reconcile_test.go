@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
@@ -70,6 +72,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Errorf("in the mesh: begin %v, end %v", begin, end)
 	}
 	p.remote[l.Key()] = ambient.Pod{UID: "u1"}
+	p.lookAt(l.Key())
 	if begin, _, end := p.differs(); len(begin) != 0 || len(end) != 1 || !end[0].letOut {
 		t.Errorf("out of it: begin %v, end %v", begin, end)
 	}
@@ -78,6 +81,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Error("the path of another pod's network is removed")
 	}
 	p.unlink(l)
+	p.lookAt(l.Key())
 	if begin, _, end := p.differs(); len(begin)+len(end) != 0 {
 		t.Errorf("never served: begin %v, end %v", begin, end)
 	}
@@ -225,5 +229,32 @@ func TestStatus(t *testing.T) {
 	want := []State{{"a/far", "where its network is, is not known"}, {"a/odd", "it is odd"}, {"shop/cart-0", "no rules"}}
 	if got := p.Status().([]State); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestOnePodIsLookedAt: of pods of which nobody said anything no network is looked at, nor a file read, until it is time to look at all.
+func TestOnePodIsLookedAt(t *testing.T) {
+	p, l := podsWith(t)
+	other := Local{Namespace: "shop", Name: "cart-1", Network: l.Network}
+	p.local[other.Key()], p.remote[other.Key()] = other, ambient.Pod{}
+	p.differs() // all, at first
+	if err := errors.Join(os.Remove(l.Network), p.write(l)); err != nil {
+		t.Fatal(err)
+	}
+	for name, look := range map[string]func(){"nothing": func() {}, "another one": func() { p.lookAt(other.Key()) }} {
+		look()
+		if _, _, end := p.differs(); len(end) != 0 || p.local[l.Key()] != l {
+			t.Errorf("%s was said, and %v is looked at", name, end)
+		}
+	}
+	if p.readChanged(fsnotify.Event{Name: p.file(other)}, nil) || len(p.files) != 0 {
+		t.Errorf("%v was read", p.files)
+	}
+	if p.readChanged(fsnotify.Event{Name: p.file(l) + ".new"}, nil) || len(p.files) != 0 {
+		t.Errorf("what is not written yet was read: %v", p.files)
+	}
+	p.lookAt()
+	if _, _, end := p.differs(); len(end) != 1 || end[0].local != l {
+		t.Errorf("at all: %v", end)
 	}
 }

@@ -33,37 +33,79 @@ func (p *Pods) readPods() (changed bool) {
 			continue // it is gone already, or not written yet
 		}
 		there[e.Name()] = true
-		if was, ok := p.files[e.Name()]; ok && os.SameFile(was.info, info) { // a file is replaced, never written again
-			continue
-		}
-		l, err := readLocal(p.path("pods", e.Name()))
-		if err != nil {
-			if !os.IsNotExist(err) {
-				p.cfg.Log.Warn("what is known of a pod cannot be read", "file", e.Name(), "err", err)
-			}
-			continue
-		}
-		p.files[e.Name()] = podFile{info, l.Key()}
-		p.mu.Lock()
-		if p.local[l.Key()] != l {
-			p.local[l.Key()] = l
-			changed = true
-		}
-		p.mu.Unlock()
+		changed = p.readPod(e.Name(), info) || changed
 	}
-	for name, f := range p.files {
-		if there[name] {
-			continue
+	for name := range p.files {
+		if !there[name] {
+			changed = p.forgetPod(name) || changed
 		}
-		delete(p.files, name)
-		p.mu.Lock()
-		if _, err := os.Lstat(p.path("pods", name)); os.IsNotExist(err) { // else it came again
-			delete(p.local, f.key)
-			changed = true
-		}
-		p.mu.Unlock()
 	}
 	return changed
+}
+
+// readChanged does it for what changed in the folder, as far as that was told by now.
+func (p *Pods) readChanged(e fsnotify.Event, more <-chan fsnotify.Event) (changed bool) {
+	names := map[string]bool{}
+	for another := true; another; {
+		names[filepath.Base(e.Name)] = true
+		select {
+		case e, another = <-more:
+		default:
+			another = false
+		}
+	}
+	for name := range names {
+		if filepath.Ext(name) != ".json" {
+			continue // not written yet
+		}
+		info, err := os.Lstat(p.path("pods", name))
+		switch {
+		case err == nil:
+			changed = p.readPod(name, info) || changed
+		case os.IsNotExist(err):
+			changed = p.forgetPod(name) || changed
+		}
+	}
+	return changed
+}
+
+// readPod reads a file, if it is another one than was read before, and says whether it says something new.
+func (p *Pods) readPod(name string, info os.FileInfo) (changed bool) {
+	if was, ok := p.files[name]; ok && os.SameFile(was.info, info) { // a file is replaced, never written again
+		return false
+	}
+	l, err := readLocal(p.path("pods", name))
+	if err != nil {
+		if !os.IsNotExist(err) {
+			p.cfg.Log.Warn("what is known of a pod cannot be read", "file", name, "err", err)
+		}
+		return false
+	}
+	p.files[name] = podFile{info, l.Key()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.local[l.Key()] == l {
+		return false
+	}
+	p.local[l.Key()] = l
+	p.looks.add(l.Key())
+	return true
+}
+
+// forgetPod forgets a pod whose file is gone, and says whether it still is.
+func (p *Pods) forgetPod(name string) bool {
+	f, known := p.files[name]
+	if !known {
+		return false
+	}
+	delete(p.files, name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := os.Lstat(p.path("pods", name)); !os.IsNotExist(err) { // it came again
+		return false
+	}
+	delete(p.local, f.key)
+	return true
 }
 
 func readLocal(file string) (l Local, err error) {

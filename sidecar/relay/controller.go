@@ -22,6 +22,9 @@ type Watch struct {
 	// the controller hears why. It is called once with everything on disk before the relay runs, if there is
 	// anything, then from the relay's goroutine.
 	Apply func(changed []*discoveryv3.Resource, removed []string) (refused map[string]error)
+	// InForce is asked after Apply, and gives what is closed when what was applied counts; nil where it does already. Until then the controller hears nothing: it may tell
+	// others no sooner. nil: nobody asks. It must not wait.
+	InForce func() <-chan struct{}
 }
 
 // controllerResponse takes one response of the controller's.
@@ -159,8 +162,26 @@ func (m *machine) apply(k *kind, resp *discoveryv3.DeltaDiscoveryResponse) {
 		problem = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
 	}
 	if resp.GetNonce() != "" { // its stream has not ended meanwhile
-		m.tell(k.answer(resp.GetNonce(), problem))
+		m.tellInForce(k, k.answer(resp.GetNonce(), problem))
 	}
+}
+
+// tellInForce tells the controller of what was applied when it counts, if its stream has not ended by then.
+func (m *machine) tellInForce(k *kind, answer *discoveryv3.DeltaDiscoveryRequest) {
+	if k.watch.InForce == nil || m.after == nil {
+		m.tell(answer)
+		return
+	}
+	counts, stream := k.watch.InForce(), m.streams
+	if counts == nil {
+		m.tell(answer)
+		return
+	}
+	m.after(counts, func() {
+		if m.connected && m.streams == stream {
+			m.tell(answer)
+		}
+	})
 }
 
 // refusal names at most ten of the refused resources.

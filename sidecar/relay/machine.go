@@ -25,6 +25,7 @@ type machine struct {
 	// listeners are those that Envoy must have, see lacks; complete says that it had everything in this session.
 	listeners []string
 	complete  bool
+	after     func(closed <-chan struct{}, do func())                                 // has something done in the machine's goroutine when a channel is closed; nil where there is none
 	taken     func(typeURL string, changed []*discoveryv3.Resource, removed []string) // see Config
 
 	toEnvoy      []*discoveryv3.DeltaDiscoveryResponse

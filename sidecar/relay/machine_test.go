@@ -466,3 +466,31 @@ func TestWatch(t *testing.T) {
 	again.controllerOpen()
 	again.want("asks with versions", again.told(), []string{"Name node a@2"})
 }
+
+// TestInForce: the controller hears of what the agent was told when that counts, if it is still the same stream.
+func TestInForce(t *testing.T) {
+	const pods = "type.googleapis.com/test.Pod"
+	var counts chan struct{}
+	b := newBench(t, t.TempDir(), Watch{
+		TypeURL: pods,
+		Apply:   func([]*discoveryv3.Resource, []string) map[string]error { return nil },
+		InForce: func() <-chan struct{} { return counts },
+	})
+	var later []func()
+	b.after = func(_ <-chan struct{}, do func()) { later = append(later, do) }
+	b.controllerOpen()
+	b.told()
+	b.controllerSays(pods, "n1", nil, res("a", "1"))
+	b.want("it counts at once", b.told(), []string{"Pod ack n1"})
+	counts = make(chan struct{})
+	b.controllerSays(pods, "n2", nil, res("a", "2"))
+	b.want("not yet", b.told(), []string(nil))
+	later[0]()
+	b.want("now", b.told(), []string{"Pod ack n2"})
+	b.controllerSays(pods, "n3", nil, res("a", "3"))
+	b.controllerGone()
+	b.controllerOpen()
+	b.told()
+	later[1]()
+	b.want("another stream", b.told(), []string(nil))
+}

@@ -88,10 +88,25 @@ func New(cfg Config) (*Relay, error) {
 		sessions: make(chan *session), requests: make(chan request), controller: make(chan controllerEvent),
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
-	r.machine.certificates = certificates
+	r.machine.certificates, r.machine.after = certificates, r.after
 	r.machine.listeners, r.machine.taken, r.machine.digest = cfg.Listeners, cfg.Taken, set
 	r.machine.restore()
 	return r, nil
+}
+
+// after has something done in the relay's goroutine when a channel is closed.
+func (r *Relay) after(closed <-chan struct{}, do func()) {
+	go func() {
+		select {
+		case <-closed:
+		case <-r.stopped:
+			return
+		}
+		select {
+		case r.calls <- do:
+		case <-r.stopped:
+		}
+	}()
 }
 
 // Register adds the relay's ADS to the agent's server.

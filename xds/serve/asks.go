@@ -65,9 +65,10 @@ func (c *Cache) endRests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rests = nil
-	if next := c.endLeaving(); !next.IsZero() {
+	if next := earlier(c.endLeaving(), c.letCome()); !next.IsZero() {
 		c.watchRests(next)
 	}
+	c.watchHolds()
 	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.VirtualHost}
 	for _, st := range c.streams {
 		for _, t := range types {
@@ -131,10 +132,15 @@ func (s *stream) askNow(t resource.Type) {
 	case t == resource.Route && s.tableSoon:
 		s.answer(resource.Extension, true)
 	case t == resource.Extension:
-		for _, last := range resource.Types() {
-			if breakLast(last) && s.leaves(last) {
-				s.answer(last, true)
-			}
+		s.endOldWays()
+	}
+}
+
+// endOldWays takes back what nothing refers to any more.
+func (s *stream) endOldWays() {
+	for _, t := range resource.Types() {
+		if breakLast(t) && s.leaves(t) {
+			s.answer(t, true)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type Cache struct {
 	probe      func(group config.Key) []byte
 	labels     func(machine.Proxy) (map[string]string, bool) // nil where nobody follows machines
 	made       uint64                                        // classes so far
+	coming     map[string]*coming                            // hosts that come behind a waypoint
 	streams    map[*core.Node]*stream
 	names      *holds
 	rows       *holds      // of nodes, by which something goes to waypoints
@@ -58,6 +59,7 @@ func NewCache(s *registry.Snapshot) *Cache {
 		classes:    map[translate.Class]*class{},
 		policed:    map[translate.PolicyClass]*class{},
 		pods:       map[string]*class{},
+		coming:     map[string]*coming{},
 		streams:    map[*core.Node]*stream{},
 		names:      newHolds(resource.Name, nameTime),
 		rows:       newHolds(resource.VirtualHost, frontTime),
@@ -73,9 +75,10 @@ func (c *Cache) GiveBackBy(free func()) { c.free = free }
 func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	was := c.snapshot
 	c.snapshot = s
 	c.translator.Forget(changed)
-	named := c.advance(s, changed)
+	named := c.advance(s, changed, c.turn(was, changed))
 	for _, cl := range c.policed {
 		if !cl.police.Follows(changed) {
 			continue
@@ -117,6 +120,7 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 			st.push()
 		}
 	}
+	c.letCome()
 	c.watchHolds()
 	if next := c.nextLeaving(); !next.IsZero() {
 		c.watchRests(next)
@@ -124,8 +128,8 @@ func (c *Cache) Publish(s *registry.Snapshot, changed registry.Changed) {
 	c.giveBackAfter(freeEvery)
 }
 
-// advance makes all classes' next views, and says whether there are new names for DNS in any.
-func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) (named bool) {
+// advance makes all classes' next views, and says whether there are new names for DNS in any. Who goes by waypoints goes another way to the hosts that turn.
+func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed, turn map[string]bool) (named bool) {
 	differ := map[*class][]resource.Ref{}
 	var advance func(cl *class)
 	advance = func(cl *class) {
@@ -136,6 +140,7 @@ func (c *Cache) advance(s *registry.Snapshot, changed registry.Changed) (named b
 			advance(cl.over)
 		}
 		differ[cl] = cl.advance(c.translator, s, changed, differ[cl.over])
+		cl.turn(turn, differ[cl])
 		named = named || cl.names(differ[cl])
 	}
 	for _, cl := range c.classes {
@@ -281,6 +286,8 @@ func (c *Cache) leave(node *core.Node) {
 		delete(c.streams, node)
 		c.names.leaves(st)
 		c.rows.leaves(st)
+		c.letCome()
+		c.watchHolds()
 	}
 }
 

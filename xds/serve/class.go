@@ -36,6 +36,7 @@ type class struct {
 	few     map[string]*payload            // of few resources that streams ask for by name, by these
 	mixed   map[mixture]*resource.Resource // translate.InTransition
 	leaving map[string]time.Time           // of a waypoint's: which hosts stay in the view that are gone, and until when
+	turned  map[string]uint64              // of nodes': clusters of hosts that go by another waypoint now, or by none any more, and since which step
 }
 
 // behind says where streams are that lack the same.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ var (
 // holdsRows says whether the answer about rows has to wait, and notes that it does.
 func (s *stream) holdsRows() bool {
 	h := s.rows
-	if s.class.view.Class.Kind != translate.Ambient || h.overdue[s] || !s.hasNewPods() || !h.behind && !s.lacksWays() {
+	if s.class.view.Class.Kind != translate.Ambient || h.overdue[s] || !s.lacksTurned() && (!s.hasNewPods() || !h.behind && !s.lacksWays()) {
 		h.goes(s)
 		return false
 	}
@@ -59,6 +60,34 @@ var toFronts = wire.PodsWaypoint("")
 func (s *stream) lacksWays() bool {
 	asked := s.watches[resource.Cluster] != nil || s.sent[resource.Cluster].view != nil
 	return asked && s.lacks(toFronts)
+}
+
+// lacksTurned says whether Envoy has not taken all clusters of hosts that go by another waypoint now, or by none any more: their rows name them.
+func (s *stream) lacksTurned() bool {
+	last := s.sent[resource.VirtualHost]
+	if len(s.class.turned) == 0 || last.view == nil || s.sent[resource.Cluster].view == nil || s.stats.refuses(resource.Cluster) || s.stats.refuses(resource.Endpoints) {
+		return false
+	}
+	for name, since := range s.class.turned {
+		if last.class == s.class.id && last.step >= since {
+			continue
+		}
+		if cluster, there := s.class.view.Get(resource.Cluster, name); there && s.lacksCluster(cluster) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacksCluster says whether Envoy has not taken a cluster with its endpoints.
+func (s *stream) lacksCluster(cluster *resource.Resource) bool {
+	return !s.took(resource.Cluster, cluster) || slices.ContainsFunc(s.class.view.EndpointsOf(cluster.Name), func(load *resource.Resource) bool { return !s.took(resource.Endpoints, load) })
+}
+
+// needsOldWays says whether rows wait that name other clusters than those that Envoy has.
+func (s *stream) needsOldWays() bool {
+	_, waits := s.rows.waiting[s]
+	return waits
 }
 
 // staysAtFront says whether a resource is a pod's row at a waypoint.

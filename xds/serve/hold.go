@@ -54,6 +54,14 @@ func (h *holds) waits(s *stream) {
 	}
 }
 
+// goesOn looks again at an answer that waits, and, where that goes, at what waits for it.
+func (h *holds) goesOn(s *stream) {
+	s.answer(h.of, true)
+	if _, waits := h.waiting[s]; !waits {
+		s.endOldWays()
+	}
+}
+
 // leaves forgets a stream.
 func (h *holds) leaves(s *stream) {
 	h.goes(s)
@@ -162,7 +170,7 @@ func (c *Cache) endHolds(h *holds) {
 			h.exits[exit] = h.exits[exit] || !exit.settled()
 		}
 		h.overdue[st] = true
-		st.answer(h.of, true)
+		h.goesOn(st)
 		delete(h.waiting, st)
 	}
 	h.look()
@@ -176,9 +184,10 @@ func (c *Cache) heardFrom(st *stream) {
 			h.look()
 		}
 		if _, ok := h.waiting[st]; ok {
-			st.answer(h.of, true)
+			h.goesOn(st)
 		}
 	}
+	c.letCome()
 	c.watchHolds()
 }
 
@@ -199,7 +208,7 @@ func (h *holds) look() {
 			h.caught = nil
 		}
 		for st := range h.waiting {
-			st.answer(h.of, true)
+			h.goesOn(st)
 		}
 	}
 }

@@ -121,11 +121,7 @@ func (s *stream) push() {
 	for _, t := range resource.Types() {
 		s.answer(t, !breakLast(t))
 	}
-	for _, t := range resource.Types() {
-		if breakLast(t) && s.leaves(t) {
-			s.answer(t, true)
-		}
-	}
+	s.endOldWays()
 	s.forget()
 }
 
@@ -162,7 +158,7 @@ func (s *stream) answer(t resource.Type, removals bool) {
 		}
 	}
 	first := s.sent[t].view == nil
-	removals = removals && (!breakLast(t) || !s.mayAsk())
+	removals = removals && (!breakLast(t) || !s.mayAsk() && !s.needsOldWays())
 	if w.waits && s.of(t).has(s.sent[t], t) && (t != resource.Extension || !s.asksSoon && !s.tableSoon) && (!removals || !s.leaves(t)) && !s.follows(t) && !s.stats.retries(t) {
 		s.caughtUp(t)
 		return

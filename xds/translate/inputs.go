@@ -28,6 +28,7 @@ type hostInputs interface {
 
 // host makes, or remembers, one host's share of a class's view; nil when the class does not see it.
 func (t *Translator) host(s *registry.Snapshot, c Class, host string) *part.Part {
+	s = t.asOf(s, c, host)
 	in := inputsOf(s, c, host)
 	if in == nil {
 		return nil

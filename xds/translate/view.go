@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate/part"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // View is what one class of proxies gets. It is immutable and shares what did not change with the view before, and, where it is
@@ -70,6 +71,17 @@ func (v *View) Len(t resource.Type) int {
 	return v.resources[t].Len() + v.countPacked(t)
 }
 
+// EndpointsOf are the endpoints of a cluster, by its name or by that of the waypoint that it leads to.
+func (v *View) EndpointsOf(cluster string) (out []*resource.Resource) {
+	if own, ok := v.Get(resource.Endpoints, cluster); ok {
+		out = append(out, own)
+	}
+	if v.Class.GoesByWaypoints() {
+		v.WalkPrefix(resource.Endpoints, wire.WaypointEndpoints(cluster, ""), func(r *resource.Resource) bool { out = append(out, r); return true })
+	}
+	return out
+}
+
 // Walk goes through the resources of a type in name order until f says false.
 func (v *View) Walk(t resource.Type, f func(*resource.Resource) bool) { v.WalkPrefix(t, "", f) }
 
@@ -91,8 +103,9 @@ func (v *View) WalkPrefix(t resource.Type, prefix string, f func(*resource.Resou
 type Translator struct {
 	memo map[string][]remembered // by host; of classes that pack nothing
 	packing
-	bases []madeBase                  // the last ones: classes of many namespaces have the same
-	owned map[string]map[string]owned // by namespace and host: in the namespace's own tables at nodes
+	bases []madeBase                    // the last ones: classes of many namespaces have the same
+	owned map[string]map[string]owned   // by namespace and host: in the namespace's own tables at nodes
+	kept  map[string]*registry.Snapshot // by host: as clients of waypoints have it for now (Keep)
 }
 
 // madeBase is a base that was made, and what from.
@@ -129,7 +142,7 @@ type remembered struct {
 
 // NewTranslator makes one without memories.
 func NewTranslator() *Translator {
-	return &Translator{memo: map[string][]remembered{}, packing: newPacking(), owned: map[string]map[string]owned{}}
+	return &Translator{memo: map[string][]remembered{}, packing: newPacking(), owned: map[string]map[string]owned{}, kept: map[string]*registry.Snapshot{}}
 }
 
 // Forget drops what is remembered of hosts and names that changed, but for their endpoints. Call it once for each snapshot, before Update.
@@ -415,9 +428,10 @@ func (v *View) inOrder(changed map[resource.Ref]bool) []resource.Ref {
 	refs := slices.Collect(maps.Keys(changed))
 	for _, ref := range refs {
 		if ref.Type == resource.Cluster || ref.Type == resource.OnDemandCluster {
-			again := resource.Ref{Type: resource.Endpoints, Name: ref.Name}
-			if _, ok := v.Get(resource.Endpoints, ref.Name); ok && !changed[again] {
-				refs = append(refs, again)
+			for _, load := range v.EndpointsOf(ref.Name) {
+				if again := (resource.Ref{Type: resource.Endpoints, Name: load.Name}); !changed[again] {
+					refs = append(refs, again)
+				}
 			}
 		}
 	}

@@ -163,14 +163,29 @@ func askedAtFront(s *registry.Snapshot, c Class, set authz.Set) (out waypoint.As
 	return out
 }
 
+// Keep has who goes to hosts by their waypoints, nodes and ingress gateways, have one as an earlier snapshot says it, until it is let go. It changes no view by itself.
+func (t *Translator) Keep(host string, as *registry.Snapshot) { t.kept[host] = as }
+
+// LetGo ends that.
+func (t *Translator) LetGo(host string) { delete(t.kept, host) }
+
+// asOf is the snapshot by which proxies of a class have a host.
+func (t *Translator) asOf(s *registry.Snapshot, c Class, host string) *registry.Snapshot {
+	if earlier := t.kept[host]; earlier != nil && c.GoesByWaypoints() {
+		return earlier
+	}
+	return s
+}
+
+// GoesByWaypoints says whether proxies of the class send what is for a host to its waypoint.
+func (c Class) GoesByWaypoints() bool { return c.Kind == Ambient || c.Kind == Ingress }
+
 // waypointTurned says whether a change is about all that a waypoint, or one who sends to it, does.
 func waypointTurned(changed registry.Changed, c Class) bool {
-	switch c.Kind {
-	case Waypoint:
+	switch {
+	case c.Kind == Waypoint:
 		return changed.Waypoints || changed.ReservedAddresses
-	case Ambient, Ingress: // which may go by one
-		return changed.Waypoints
 	default:
-		return false
+		return changed.Waypoints && c.GoesByWaypoints()
 	}
 }

@@ -153,6 +153,18 @@ func DatagramCluster(from, port uint32, host string) string {
 // DatagramEndpoints is the name of the endpoints of all of them; a port for TCP may have the same number.
 func DatagramEndpoints(port uint32, host string) string { return SubsetName(port, "udp.", host) }
 
+// WaypointEndpoints is the name of the endpoints of a cluster that leads to a waypoint, whose Service is given. It is not the cluster's own, by which its endpoints past any waypoint are known: Envoy
+// hands what comes by a name to all that it has by it, and would lead what is in use until the new cluster is warm to where nobody understands it.
+func WaypointEndpoints(cluster, waypoint string) string { return cluster + byMark + waypoint }
+
+// ClusterOfEndpoints is the cluster that endpoints are of, by their name.
+func ClusterOfEndpoints(name string) string {
+	cluster, _, _ := strings.Cut(name, byMark)
+	return cluster
+}
+
+const byMark = "@"
+
 // DatagramListener is the name of a gateway's listener for UDP.
 func DatagramListener(port uint32) string { return "udp_0.0.0.0_" + RouteName(port) }
 

@@ -28,6 +28,8 @@ type Options struct {
 	Traffic registry.TrafficPolicy
 	Mutual  Mutual // TLS of the mesh
 	Near    registry.ClientLocation
+	// Endpoints is the name of its endpoints, where that is not the cluster's own.
+	Endpoints string
 	// Sessions is how many clients a cluster for UDP has at a time.
 	Sessions uint32
 }
@@ -70,6 +72,9 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	applyTraffic(c, way.Traffic, port)
 	if c.LbPolicy != clusterv3.Cluster_CLUSTER_PROVIDED && way.Near.Spread(svc, way.Traffic) != nil {
 		byLocality(c)
+	}
+	if c.EdsClusterConfig != nil && way.Endpoints != "" {
+		c.EdsClusterConfig.ServiceName = way.Endpoints
 	}
 	if port.Protocol == registry.UDP {
 		envoy.LimitSessions(c, way.Sessions) // last: the gateway's sockets are everybody's, whatever rule the Service's namespace writes

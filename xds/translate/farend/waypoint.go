@@ -13,7 +13,7 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// ToWaypoint is the cluster of a port that a waypoint stands before, with its endpoints: the name is that of the way past it, and everything goes to the
+// ToWaypoint is the cluster of a port that a waypoint stands before, with its endpoints: the name is that of the way past it, but that of its endpoints is another, and everything goes to the
 // waypoint's pods, by mutual TLS whose name says which port of which Service it is for. A connection is one of an app's, or carries its requests, so that every
 // byte of it arrives.
 func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry.Port, trust envoy.TrustDomains, connect time.Duration, md *corev3.Metadata) []*resource.Resource {
@@ -22,10 +22,10 @@ func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry
 		identities = append(identities, trust.Account(front.Gateway.Namespace, account)...)
 	}
 	name := wire.ClusterName(port.Number, svc.Host)
-	way := Options{Connect: connect, Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.FrontSNI(svc, port.Number), Identities: identities}}
+	way := Options{Connect: connect, Endpoints: wire.WaypointEndpoints(name, front.Gateway.Host()), Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.FrontSNI(svc, port.Number), Identities: identities}}
 	tabled := &registry.Service{Host: svc.Host, Source: config.Key{Kind: config.KindService}, Resolution: registry.Static}
 	out := Cluster(resource.Cluster, name, tabled, port, way, md)
-	return append(out, SealLoadAssignment(name, registry.WaypointPort, SingleGroup(front.Endpoints)))
+	return append(out, SealLoadAssignment(way.Endpoints, registry.WaypointPort, SingleGroup(front.Endpoints)))
 }
 
 // ToPodsWaypoint is the cluster of a waypoint for what is sent to pods' own addresses, with its endpoints. Whoever sends it says which by the TLS name.

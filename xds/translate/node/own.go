@@ -81,11 +81,19 @@ func Clusters(p *part.Part) (out []string) {
 // ClusterDiffers says whether a cluster of the one part is another one in the other, or not there.
 func ClusterDiffers(theirs, everybodys *part.Part, cluster string) bool {
 	for _, r := range theirs.All() {
-		if r.Name == cluster && r.Type != resource.VirtualHost && r.Type != resource.Name && !has(everybodys, r) {
+		if clusterOf(r) == cluster && r.Type != resource.VirtualHost && r.Type != resource.Name && !has(everybodys, r) {
 			return true
 		}
 	}
 	return false
+}
+
+// clusterOf is the cluster that a resource is, or has the endpoints of.
+func clusterOf(r *resource.Resource) string {
+	if r.Type == resource.Endpoints {
+		return wire.ClusterOfEndpoints(r.Name)
+	}
+	return r.Name
 }
 
 func has(p *part.Part, r *resource.Resource) bool {
@@ -123,7 +131,7 @@ func (o Own) own(r *resource.Resource, apart map[string]bool) *resource.Resource
 		n.Namespace = o.Namespace
 		return resource.SealBytes(r.Type, n.Resource(), n.Marshal())
 	}
-	if !apart[r.Name] {
+	if !apart[clusterOf(r)] {
 		return nil
 	}
 	as := wire.OwnCluster(o.Namespace, r.Name)
@@ -140,7 +148,7 @@ func (o Own) own(r *resource.Resource, apart map[string]bool) *resource.Resource
 		c.LoadAssignment.ClusterName = as
 	}
 	if eds := c.EdsClusterConfig; eds != nil && eds.ServiceName != "" {
-		eds.ServiceName = as
+		eds.ServiceName = wire.OwnCluster(o.Namespace, eds.ServiceName)
 	}
 	return resource.Seal(r.Type, as, c) // bounded already
 }
