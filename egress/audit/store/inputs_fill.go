@@ -28,7 +28,7 @@ func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ..
 	}
 	rows, err := gathered(ctx, conn, of)
 	if err == nil {
-		_, err = conn.ExecContext(ctx, "CREATE TEMP TABLE wide AS SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+rows+")", append([]any{end}, args...)...)
+		_, err = conn.ExecContext(ctx, "CREATE TEMP TABLE wide AS SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+rows+")", append([]any{end}, args...)...) //nolint:gosec // G202: names and conditions are ours
 	}
 	if err != nil {
 		return err
@@ -118,9 +118,8 @@ func fillCounted(ctx context.Context, conn *sql.Conn, of chosen, end any) error 
 		}
 		first = append(first, number+" AS "+p.id)
 	}
-	_, err := conn.ExecContext(ctx, "CREATE TEMP TABLE counted AS SELECT "+strings.Join(then, ", ")+", "+byParts+" FROM (SELECT "+strings.Join(first, ", ")+" FROM "+RowsTable+joinNumbered()+
-		" WHERE "+of.came+" GROUP BY ALL) GROUP BY ALL", append([]any{end}, of.args...)...)
-	if err != nil {
+	rows := "SELECT " + strings.Join(first, ", ") + " FROM " + RowsTable + joinNumbered() + " WHERE " + of.came + " GROUP BY ALL"
+	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE counted AS SELECT "+strings.Join(then, ", ")+", "+byParts+" FROM ("+rows+") GROUP BY ALL", append([]any{end}, of.args...)...); err != nil { //nolint:gosec // G202: names and conditions are ours
 		return err
 	}
 	for _, c := range inputKindColumns {
@@ -133,8 +132,8 @@ func fillCounted(ctx context.Context, conn *sql.Conn, of chosen, end any) error 
 	if err := execute(ctx, conn, "CREATE TEMP TABLE kinds AS SELECT "+byParts+", "+strings.Join(kind, ", ")+" FROM (SELECT DISTINCT "+byParts+" FROM counted)"+join(parts)); err != nil {
 		return err
 	}
-	rows := addedInputs{"counted", byParts, " JOIN kinds USING (" + byParts + ")"}
-	if err := rows.store(ctx, conn, "SELECT kind, "+names(inputRowColumns)+" FROM counted"+inputsKinds.of("kinds", byParts), inputsKinds.add("kinds")); err != nil {
+	counted := addedInputs{"counted", byParts, " JOIN kinds USING (" + byParts + ")"}
+	if err := counted.store(ctx, conn, "SELECT kind, "+names(inputRowColumns)+" FROM counted"+inputsKinds.of("kinds", byParts), inputsKinds.add("kinds")); err != nil {
 		return err
 	}
 	return execute(ctx, conn, append(dropNumbered(), "DROP TABLE counted", "DROP TABLE kinds")...)

@@ -25,7 +25,7 @@ func same(part int) string { return fmt.Sprint("same", part) }
 // numberParts makes a table of the rows of a part's table that some records name and for which a condition holds: their numbers (id), and columns made of them.
 func numberParts(ctx context.Context, conn *sql.Conn, i int, of chosen, columns, condition string) error {
 	p := parts[i]
-	_, err := conn.ExecContext(ctx, "CREATE TEMP TABLE "+same(i)+" AS SELECT id, "+columns+" FROM "+p.table+" WHERE id IN (SELECT "+p.id+" FROM "+RowsTable+" WHERE "+of.came+") AND "+condition, of.args...) //nolint:gosec // G202: names and conditions are ours
+	_, err := conn.ExecContext(ctx, "CREATE TEMP TABLE "+same(i)+" AS SELECT id, "+columns+" FROM "+p.table+" WHERE id IN (SELECT "+p.id+" FROM "+RowsTable+" WHERE "+of.came+") AND "+condition, of.args...)
 	return err
 }
 
