@@ -30,11 +30,15 @@ func BenchmarkSimulate(b *testing.B) {
 	}
 	defer func() { _ = s.Close() }()
 	// As a store has it that gathered such records for a month; making them takes longer than the benchmark.
-	if _, err := s.DB().Exec(fmt.Sprintf(`INSERT INTO %s BY NAME SELECT DATE '2027-04-01' + CAST(d AS INTEGER) AS day, 'shop' AS namespace, 'w' || w AS service_account, 'w' || w AS workload, '' AS labels, '' AS claim,
-		'sidecar' AS reporter, 'outbound' AS direction, 'http' AS class, 'http' AS protocol, 'h' || ((w * 7 + h) %% 1000) || '.test' AS host, '' AS sni, 80 AS port, 'GET' AS method, '/v' || p AS url_path,
-		'203.0.113.9:80' AS dialled, '' AS cut, '' AS beyond, 'allowed' AS verdict, 'direct' AS path, '' AS decided_by, '' AS allowed_by, '' AS would_deny, '' AS reason, %d AS records, 0 AS lost,
+	if _, err := s.DB().Exec(fmt.Sprintf(`INSERT INTO %s BY NAME SELECT w * %d + h AS id, 'shop' AS namespace, 'w' || w AS service_account, 'w' || w AS workload, '' AS labels, '' AS claim,
+		'sidecar' AS reporter, 'outbound' AS direction, 'http' AS class, 'http' AS protocol, 'h' || ((w * 7 + h) %% 1000) || '.test' AS host, '' AS sni, 80 AS port, 'GET' AS method,
+		'203.0.113.9:80' AS dialled, '' AS cut, '' AS beyond, 'allowed' AS verdict, 'direct' AS path, '' AS decided_by, '' AS allowed_by, '' AS would_deny, '' AS reason
+		FROM range(%d) a(w), range(%[2]d) b(h)`, store.InputKinds, hosts, workloads)); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.DB().Exec(fmt.Sprintf(`INSERT INTO %s BY NAME SELECT w * %d + h AS kind, DATE '2027-04-01' + CAST(d AS INTEGER) AS day, '/v' || p AS url_path, %d AS records, 0 AS lost,
 		TIMESTAMPTZ '2027-04-01' + to_days(CAST(d AS INTEGER)) AS first, TIMESTAMPTZ '2027-04-01' + to_days(CAST(d AS INTEGER)) AS last, 3 AS replicas, 1 AS bytes_sent, 1 AS bytes_received, now() AS ingested
-		FROM range(%d) a(w), range(%d) b(h), range(%d) c(p), range(%d) e(d)`, store.InputsTable, records/(workloads*hosts*paths*days), workloads, hosts, paths, days)); err != nil {
+		FROM range(%d) a(w), range(%[2]d) b(h), range(%[5]d) c(p), range(%[6]d) e(d)`, store.InputsTable, hosts, records/(workloads*hosts*paths*days), workloads, paths, days)); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

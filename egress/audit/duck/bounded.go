@@ -42,12 +42,18 @@ func Bounded(bytes int64, f func()) (refused Refused) {
 	return Nothing
 }
 
-// MemoryLimit is what DuckDB may take of memory, of what it counts itself, in bytes.
-func MemoryLimit(ctx context.Context, conn *sql.Conn) (int64, error) {
+// Limits are what DuckDB may take of memory, of what it counts itself, in bytes; and how many threads it works in, that of who asks among them.
+func Limits(ctx context.Context, conn *sql.Conn) (memory int64, threads int, err error) {
 	var text string
-	if err := conn.QueryRowContext(ctx, "SELECT current_setting('memory_limit')").Scan(&text); err != nil {
-		return 0, err
+	if err := conn.QueryRowContext(ctx, "SELECT current_setting('memory_limit'), current_setting('threads')").Scan(&text, &threads); err != nil {
+		return 0, 0, err
 	}
+	memory, err = bytesOf(text)
+	return memory, threads, err
+}
+
+// bytesOf reads a memory limit as DuckDB writes it.
+func bytesOf(text string) (int64, error) {
 	var number float64
 	var unit string
 	if _, err := fmt.Sscanf(text, "%f %s", &number, &unit); err != nil {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func Open(at place.Place, o ReadOptions) (query.Source, error) {
 func (r *reader) Close() error { return os.RemoveAll(r.scratch) }
 
 func (r *reader) Select(ctx context.Context, filter query.Filter, f func(record.Record) error) error {
-	return r.ask(ctx, within(filter.Since, filter.Until), func(db *sql.DB, began func()) error {
+	return r.ask(ctx, 2, within(filter.Since, filter.Until), func(db *sql.DB, began func()) error {
 		return query.Each(ctx, db, filter, func(x record.Record) error {
 			began()
 			return f(x)
@@ -75,7 +76,7 @@ func (r *reader) Select(ctx context.Context, filter query.Filter, f func(record.
 }
 
 func (r *reader) Inputs(ctx context.Context, filter query.Filter, f func(*inputs.Input) error) error {
-	return r.ask(ctx, ofDays(filter.Since, filter.Until), func(db *sql.DB, began func()) error {
+	return r.ask(ctx, 2, ofDays(filter.Since, filter.Until), func(db *sql.DB, began func()) error {
 		return query.Inputs(ctx, db, filter, func(x *inputs.Input) error {
 			began()
 			return f(x)
@@ -84,7 +85,7 @@ func (r *reader) Inputs(ctx context.Context, filter query.Filter, f func(*inputs
 }
 
 func (r *reader) SQL(ctx context.Context, statement string, sink query.RowSink) error {
-	return r.ask(ctx, within(r.options.Since, r.options.Until), func(db *sql.DB, began func()) error {
+	return r.ask(ctx, query.StatementThreads, within(r.options.Since, r.options.Until), func(db *sql.DB, began func()) error {
 		return query.SQL(ctx, db, statement, noticed{sink, began})
 	})
 }
@@ -117,9 +118,9 @@ func ofDays(since, until time.Time) func(*content.File) bool {
 	}
 }
 
-// ask runs a question over the files that a condition chooses. Files go when they are compacted: if that is why nothing was answered, it is
+// ask runs a question over the files that a condition chooses, with so many threads of DuckDB's. Files go when they are compacted: if that is why nothing was answered, it is
 // asked again.
-func (r *reader) ask(ctx context.Context, wanted func(*content.File) bool, question func(db *sql.DB, began func()) error) error {
+func (r *reader) ask(ctx context.Context, threads int, wanted func(*content.File) bool, question func(db *sql.DB, began func()) error) error {
 	var err error
 	for range 3 {
 		began := false
@@ -127,7 +128,7 @@ func (r *reader) ask(ctx context.Context, wanted func(*content.File) bool, quest
 		if chosen, err = r.choose(ctx, wanted); err != nil {
 			return err
 		}
-		if err = r.over(ctx, chosen, func(db *sql.DB) error { return question(db, func() { began = true }) }); err == nil || began {
+		if err = r.over(ctx, threads, chosen, func(db *sql.DB) error { return question(db, func() { began = true }) }); err == nil || began {
 			return err
 		}
 		now, e := r.choose(ctx, wanted)
@@ -157,12 +158,12 @@ func (r *reader) choose(ctx context.Context, wanted func(*content.File) bool) (c
 }
 
 // over gives a database whose table of records is what is in files.
-func (r *reader) over(ctx context.Context, files []content.File, f func(*sql.DB) error) (err error) {
+func (r *reader) over(ctx context.Context, threads int, files []content.File, f func(*sql.DB) error) (err error) {
 	local, err := r.local(ctx, files)
 	if err != nil {
 		return fmt.Errorf("audit lake: %w", err)
 	}
-	db, err := r.database(local)
+	db, err := r.database(threads, local)
 	if err != nil {
 		return fmt.Errorf("audit lake: %w", err)
 	}
@@ -272,7 +273,7 @@ func (r *reader) evict(wanted map[string]bool, most int64) error {
 }
 
 // database has the view of records, and reads those files and nothing else.
-func (r *reader) database(files map[int][]string) (*sql.DB, error) {
+func (r *reader) database(threads int, files map[int][]string) (*sql.DB, error) {
 	var paths []string
 	for _, list := range files {
 		for _, file := range list {
@@ -280,7 +281,7 @@ func (r *reader) database(files map[int][]string) (*sql.DB, error) {
 		}
 	}
 	settings := url.Values{
-		"memory_limit": {"512MB"}, "threads": {"2"}, "temp_directory": {r.scratch},
+		"memory_limit": {"512MB"}, "threads": {strconv.Itoa(threads)}, "temp_directory": {r.scratch},
 		"autoinstall_known_extensions": {"false"}, "autoload_known_extensions": {"false"}, "allow_community_extensions": {"false"},
 	}
 	return duck.Open("", settings, "SET GLOBAL TimeZone = 'UTC'", "SET allowed_paths = ["+strings.Join(paths, ", ")+"]",

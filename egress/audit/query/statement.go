@@ -29,6 +29,9 @@ type RowSink interface {
 // beyondLimit is what statements may take of memory, in all, beside what DuckDB's own limit counts and may have: what functions make of a row.
 const beyondLimit = 128 << 20
 
+// StatementThreads is how many threads a database works in that is asked by SQL: what a statement takes is bounded on the thread that asks, and DuckDB's own threads are not.
+const StatementThreads = 1
+
 // SQL runs one SELECT on the table records, in a transaction that cannot write. What all statements of a process take of memory is bounded, and how deep one is nested.
 func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err error) {
 	conn, err := db.Conn(ctx)
@@ -36,7 +39,10 @@ func SQL(ctx context.Context, db *sql.DB, statement string, sink RowSink) (err e
 		return fmt.Errorf("audit sql: %w", err)
 	}
 	defer conn.Close()
-	limit, err := duck.MemoryLimit(ctx, conn)
+	limit, threads, err := duck.Limits(ctx, conn)
+	if err == nil && threads != StatementThreads {
+		err = fmt.Errorf("the database has %d threads, and a statement is bounded on one alone", threads)
+	}
 	if err != nil {
 		return fmt.Errorf("audit sql: %w", err)
 	}
@@ -64,6 +70,8 @@ func withoutAdvice(err error) error {
 
 // answer runs a statement on a connection.
 func answer(ctx context.Context, conn *sql.Conn, statement string, sink RowSink) (err error) {
+	unbroken := duck.BreakOff(ctx)
+	defer unbroken()
 	columns, err := onlySelect(conn, statement)
 	if err != nil {
 		return err
@@ -72,7 +80,10 @@ func answer(ctx context.Context, conn *sql.Conn, statement string, sink RowSink)
 		return err
 	}
 	restore, err := narrow(ctx, conn, statement)
-	defer func() { err = errors.Join(err, restore()) }()
+	defer func() {
+		unbroken()
+		err = errors.Join(err, restore())
+	}()
 	if err != nil {
 		return err
 	}
@@ -81,6 +92,7 @@ func answer(ctx context.Context, conn *sql.Conn, statement string, sink RowSink)
 	}
 	// The end of ctx must not leave the connection inside the transaction.
 	defer func() {
+		unbroken()
 		if _, e := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
 			err = errors.Join(err, e, conn.Raw(func(any) error { return driver.ErrBadConn }))
 		}

@@ -38,7 +38,7 @@ func TestBytesOfARecord(t *testing.T) {
 		hand.Advance(50 * time.Millisecond)
 	}
 	gatherNow(t, s)
-	for table, most := range map[string]int{RowsTable: 18, InputsTable: 16, rollupRows: 11, rollupKinds: 3, SightingsTable: 4} {
+	for table, most := range map[string]int{RowsTable: 18, InputsTable: 16, InputKinds: 3, rollupRows: 11, rollupKinds: 3, SightingsTable: 4} {
 		if _, err := s.DB().Exec("CHECKPOINT"); err != nil {
 			t.Fatal(err)
 		}

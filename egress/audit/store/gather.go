@@ -129,39 +129,6 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 	return more, err
 }
 
-// roughly is the moment of the chunk's end, a parameter, but no more than an hour after the input's last record came in: what is the same in all
-// rows has no bytes, and how long an input is kept need not be known better.
-const roughly = "least(" + ingestedColumn + " + INTERVAL 1 HOUR, ?)"
-
-// fillInputsOf adds the inputs of some records: of a chunk, whose end is the last of args.
-func fillInputsOf(ctx context.Context, conn *sql.Conn, condition string, args ...any) error {
-	rows, err := gathered(ctx, conn, chosen{condition, "true", args})
-	if err != nil {
-		return err
-	}
-	return fillInputs(ctx, conn, "SELECT * REPLACE ("+roughly+" AS "+ingestedColumn+") FROM ("+rows+")", append([]any{args[len(args)-1]}, args...)...)
-}
-
-// fillInputs adds the rows of a SELECT, as many as are told apart.
-func fillInputs(ctx context.Context, conn *sql.Conn, rows string, args ...any) error {
-	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE found AS "+rows, args...); err != nil {
-		return err
-	}
-	var n int
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM found").Scan(&n); err != nil {
-		return err
-	}
-	var statements []string
-	for _, b := range beyonds {
-		if n > b.most {
-			statements = append(statements, b.find("found"), "CREATE TEMP TABLE one AS "+b.merged("found"),
-				"DELETE FROM found WHERE rowid IN (SELECT id FROM many)", "INSERT INTO found SELECT * FROM one", "DROP TABLE many", "DROP TABLE one")
-		}
-	}
-	statements = append(statements, "INSERT INTO "+InputsTable+" SELECT * FROM found", "INSERT INTO "+SightingsTable+" "+sightingsFrom("found"), "DROP TABLE found")
-	return execute(ctx, conn, statements...)
-}
-
 // tidy makes the tables short again: rows that are one are merged, and inputs of days go whose records are older than they are kept.
 func (s *Store) tidy(ctx context.Context) error {
 	err := s.gatherer.alone(func() error {
@@ -187,7 +154,7 @@ func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
 				return err
 			}
 			for _, statement := range []string{"DELETE FROM " + SightingsTable + " WHERE day < CAST(? AS DATE)",
-				"INSERT INTO " + SightingsTable + " " + sightingsFrom("(FROM "+InputsTable+" WHERE day < CAST(? AS DATE))")} {
+				"INSERT INTO " + SightingsTable + " " + sightingsFrom(ofDays("(FROM "+InputsTable+" WHERE day < CAST(? AS DATE))", "kind", ofInputKinds))} {
 				if _, err := conn.ExecContext(ctx, statement, day); err != nil {
 					return err
 				}
@@ -197,14 +164,15 @@ func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
 	const days = "day IN (SELECT day FROM touched)"
 	if err := execute(ctx, conn,
 		"CREATE TEMP TABLE touched AS SELECT DISTINCT day FROM "+InputsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+inputsState+")",
-		"CREATE TEMP TABLE several AS SELECT * FROM "+InputsTable+" WHERE "+days,
+		"CREATE TEMP TABLE several AS "+mergedFrom(InputsTable+" WHERE "+days, append([]inputColumn{{name: "kind"}}, inputRowColumns...)),
 		"DELETE FROM "+InputsTable+" WHERE "+days,
 		"DELETE FROM "+SightingsTable+" WHERE "+days,
 	); err != nil {
 		return err
 	}
-	if err := fillInputs(ctx, conn, mergedFrom("several", inputColumns)); err != nil {
+	if err := (addedInputs{"several", "kind", ofInputKinds}).store(ctx, conn, "SELECT * FROM several"); err != nil {
 		return err
 	}
-	return execute(ctx, conn, "DROP TABLE several", "DROP TABLE touched", "UPDATE "+inputsState+" SET merged = until")
+	return execute(ctx, conn, "DROP TABLE several", "DROP TABLE touched", "DELETE FROM "+InputKinds+" WHERE id NOT IN (SELECT kind FROM "+InputsTable+")",
+		"UPDATE "+inputsState+" SET merged = until")
 }

@@ -30,7 +30,7 @@ func BenchmarkGather(b *testing.B) {
 			put(b, s, batch...)
 			before, rounds := processorTime(b), 0
 			for b.Loop() {
-				if _, err := s.DB().Exec("DELETE FROM " + InputsTable + "; UPDATE " + inputsState + " SET until = '-infinity'"); err != nil {
+				if _, err := s.DB().Exec("DELETE FROM " + InputsTable + "; DELETE FROM " + InputKinds + "; UPDATE " + inputsState + " SET until = '-infinity'"); err != nil {
 					b.Fatal(err)
 				}
 				if err := s.Gather(context.Background()); err != nil {

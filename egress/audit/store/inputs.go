@@ -4,19 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/egress/audit/inputs"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // InputsTable has the distinct inputs of the records, by day: what package inputs describes. It is made from the records, and has
 // those that came in up to a moment, which inputsState knows (gather.go); a reader adds the others (EachInput). Rows that differ in
-// their numbers alone are the same input.
-const InputsTable = "inputs"
+// their numbers alone are the same input. It has a day, a path and numbers; what else an input is stands in InputKinds, once for all days and paths.
+const (
+	InputsTable = "inputs"
+	InputKinds  = "input_kinds"
+)
 
 // inputsState has one row: which version of InputsTable there is, up to which moment of coming in it has the records (until), and up
 // to which its rows were merged (merged).
@@ -25,9 +26,8 @@ const inputsState = "inputs_state"
 // inputsVersion is that of InputsTable and of what is made beside it, SightingsTable and RollupsTable: a folder with another one has them made
 // anew from the records, so that a version that knows less of them may have written meanwhile.
 const (
-	inputsVersion   = 4
-	beforeKinds     = 3 // the same, but for roll-ups, which are a table
-	beforeSightings = 2 // the same inputs, and nothing beside them
+	inputsVersion    = 5
+	beforeInputKinds = 4 // the same roll-ups
 )
 
 // What is told apart of one day's inputs of an account. What is more is counted.
@@ -63,6 +63,26 @@ var inputColumns = []inputColumn{
 	{"bytes_received", "UBIGINT", total("bytes_received"), total("bytes_received")},
 	{ingestedColumn, "TIMESTAMPTZ", "max(" + ingestedColumn + ")", "max(" + ingestedColumn + ")"},
 }
+
+// inputRowColumns are InputsTable's, but for kind; inputKindColumns those of InputKinds, but for their number.
+var inputRowColumns, inputKindColumns = func() (rows, kind []inputColumn) {
+	for _, c := range inputColumns {
+		if c.merged != "" || perRecord[c.name] {
+			rows = append(rows, c)
+		} else {
+			kind = append(kind, c)
+		}
+	}
+	return rows, kind
+}()
+
+var inputsKinds = kinds{InputKinds, inputKindColumns}
+
+// allInputs is a relation of InputsTable with all columns.
+const allInputs = InputsTable + ofInputKinds
+
+// ofInputKinds puts to rows what their kinds are.
+const ofInputKinds = " JOIN " + InputKinds + " ON id = kind"
 
 // BelievedTime is a record's time where it can be right, the nearest to it otherwise: a proxy whose clock is wrong, or which lies, makes no
 // days. What is done for each record is done with numbers: DuckDB asks a calendar to add an interval to a moment, or to make a day of it.
@@ -178,45 +198,6 @@ func mergedFrom(relation string, columns []inputColumn) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + relation + " GROUP BY ALL"
 }
 
-// beyond is what is left out where there are more inputs than are told apart. Those that came most often stay.
-type beyond struct {
-	is    string // see inputs.Question
-	group string // of which so many are told apart
-	most  int
-	told  func(column string) bool // whether it is told all the same
-}
-
-var beyonds = []beyond{
-	{is: inputs.BeyondPaths, group: "day, namespace, service_account, host, port, method", most: maxPaths, told: func(column string) bool { return column != "url_path" && column != "dialled" }},
-	{is: inputs.BeyondHosts, group: "day, namespace, service_account", most: maxInputs, told: func(column string) bool {
-		return slices.Contains([]string{"day", "namespace", "service_account", "verdict"}, column)
-	}},
-}
-
-// find is a statement that makes a table, many, of the rows that are too many.
-func (b beyond) find(from string) string {
-	return fmt.Sprintf("CREATE TEMP TABLE many AS SELECT rowid AS id FROM %s WHERE beyond = '' AND class <> 'gap' "+
-		"QUALIFY row_number() OVER (PARTITION BY %s ORDER BY records DESC, rowid) > %d", from, b.group, b.most)
-}
-
-// merged is a SELECT of what is told of them.
-func (b beyond) merged(from string) string {
-	var list []string
-	for _, c := range inputColumns {
-		switch {
-		case c.name == "beyond":
-			list = append(list, "'"+b.is+"' AS beyond")
-		case c.merged != "" || b.told(c.name):
-			list = append(list, c.merge())
-		case c.kind == "VARCHAR":
-			list = append(list, "'' AS "+c.name)
-		default:
-			list = append(list, "0 AS "+c.name)
-		}
-	}
-	return fmt.Sprintf("SELECT %s FROM %s WHERE rowid IN (SELECT id FROM many) GROUP BY ALL", strings.Join(list, ", "), from)
-}
-
 // prepareInputs makes the tables where they are missing, or of another version.
 func prepareInputs(ctx context.Context, db *sql.DB) error {
 	version, _, err := inputsAt(ctx, db)
@@ -224,20 +205,19 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	statements := []string{
-		"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + inputsState,
-		createTable(InputsTable, inputColumns),
+		"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + InputKinds, "DROP TABLE IF EXISTS " + inputsState, "DROP TABLE IF EXISTS " + SightingsTable,
+		createTable(InputsTable, append([]inputColumn{{name: "kind", kind: "UBIGINT"}}, inputRowColumns...)), inputsKinds.create(),
+		"CREATE TABLE " + SightingsTable + " AS " + sightingsFrom(allInputs),
 		"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
 		fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
 	}
-	if version == beforeSightings || version == beforeKinds { // the records are not read again
-		statements = []string{fmt.Sprintf("UPDATE %s SET version = %d", inputsState, inputsVersion)}
+	if version != beforeInputKinds {
+		var rollups []string
+		rollups, err = emptyRollups(ctx, db)
+		statements = append(statements, rollups...)
 	}
-	if version != beforeKinds {
-		statements = append(statements, "DROP TABLE IF EXISTS "+SightingsTable, "CREATE TABLE "+SightingsTable+" AS "+sightingsFrom(InputsTable))
-	}
-	rollups, err := emptyRollups(ctx, db)
 	if err == nil {
-		err = transact(ctx, db, func(conn *sql.Conn) error { return execute(ctx, conn, append(statements, rollups...)...) })
+		err = transact(ctx, db, func(conn *sql.Conn) error { return execute(ctx, conn, statements...) })
 	}
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
@@ -247,7 +227,7 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 
 // emptyRollups are statements that make the tables of roll-ups, with nothing in them, in the place of those of any version.
 func emptyRollups(ctx context.Context, db queryer) ([]string, error) {
-	table, err := hasTable(ctx, db, RollupsTable) // as it was up to beforeKinds
+	table, err := hasTable(ctx, db, RollupsTable) // as it was once
 	drop := "DROP VIEW IF EXISTS "
 	if table {
 		drop = "DROP TABLE "

@@ -42,7 +42,7 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 		return fmt.Errorf("audit inputs: %w", err)
 	}
 	if version == inputsVersion {
-		from = "SELECT * FROM " + InputsTable + " UNION ALL BY NAME " + from
+		from = "SELECT " + names(inputColumns) + " FROM " + allInputs + " UNION ALL BY NAME " + from
 	}
 	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args)+byQuestion(), args...)
 	if err != nil {

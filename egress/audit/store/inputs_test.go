@@ -107,6 +107,7 @@ func randomRecords(rng *rand.Rand, from, n uint64) (out []record.Record) {
 		switch rng.IntN(4) {
 		case 0:
 			r.Verdict, r.DecidedBy = record.Denied, record.Object{Kind: "EgressPolicy", Namespace: "shop", Name: "list", Rule: "a/b", Revision: "1f"}
+			r.Reason = pick("it came back", "nobody said") // no input's, since an object decided
 		case 1:
 			r.Verdict, r.Reason = record.Denied, pick("it came back", "its memory is full")
 		case 2:
@@ -249,7 +250,7 @@ func TestInputsAreMadeAnew(t *testing.T) {
 	if db, err = connect(t.Context(), filepath.Join(dir, FileName), false, Options{}.withDefaults()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.Exec("UPDATE inputs SET host = 'wrong'; UPDATE inputs_state SET version = 0")
+	_, err = db.Exec("UPDATE input_kinds SET host = 'wrong'; UPDATE inputs_state SET version = 0")
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +22,6 @@ const FileName = "audit.duckdb"
 // Options bounds a store. Zero fields take the defaults.
 type Options struct {
 	MemoryLimit string        // of DuckDB, in its notation; default "512MB". Larger sorts spill beside the file
-	Threads     int           // of DuckDB; default usualThreads, and 2 for OpenReadOnly
 	Retention   time.Duration // records older than this are deleted, hourly; default: kept for ever
 	// Held are names of those who bring records elsewhere: none goes by its age before all of them let it (Release), or heldAtMost later.
 	Held []string
@@ -34,15 +32,13 @@ type Options struct {
 }
 
 // usualThreads has DuckDB work in the threads of those who ask and write, and in none of its own. While one of its own does what they wait for, they ask again and again
-// whether it is done: a third of all processor time that a record took, on a busy machine. Several who ask still work at a time.
-const usualThreads = 1
+// whether it is done: a third of all processor time that a record took, on a busy machine. Several who ask still work at a time. And what a statement in SQL may
+// take is bounded on the thread that asks (duck.Bounded).
+const usualThreads = "1"
 
 func (o Options) withDefaults() Options {
 	if o.MemoryLimit == "" {
 		o.MemoryLimit = "512MB"
-	}
-	if o.Threads <= 0 {
-		o.Threads = usualThreads
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -73,7 +69,7 @@ const (
 func (o Options) settings(readOnly bool) url.Values {
 	out := url.Values{
 		"memory_limit":                  {o.MemoryLimit},
-		"threads":                       {strconv.Itoa(o.Threads)},
+		"threads":                       {usualThreads},
 		"checkpoint_threshold":          {checkpointAfter},
 		"max_temp_directory_size":       {"4GB"},
 		"default_block_size":            {blockSize},
@@ -134,9 +130,6 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 // OpenReadOnly opens the store in a folder for reading, while no process writes it. A folder of an older version is brought to
 // this one's first, which needs the right to write it.
 func OpenReadOnly(ctx context.Context, dir string, o Options) (*sql.DB, error) {
-	if o.Threads <= 0 {
-		o.Threads = 2 // nobody else has anything to do here
-	}
 	o = o.withDefaults()
 	file, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {

@@ -30,8 +30,9 @@ const (
 // RowsTable names it, with the moment at which the first of them came in (since). It is there anew for each day: see dictionary.
 type part struct {
 	table   string
-	id      string   // in RowsTable
-	columns []string // of the schema; sourceAddress
+	id      string           // in RowsTable
+	columns []string         // of the schema; sourceAddress
+	fields  []*schema.Column // those of columns; nil of sourceAddress
 }
 
 // A record's source is kept as an address, which is its sender's, and a port, which each connection has its own of. What is no address with a
@@ -52,18 +53,28 @@ const (
 // microseconds is a record's duration, in RowsTable. What Envoy measures below is noise, and takes more than a byte.
 const microseconds = "duration_us"
 
-var parts = []part{
-	{"record_reporters", "reporter_id", []string{"proxy", "epoch", "reporter"}},
-	{"record_senders", "sender_id", []string{"principal", "namespace", "service_account", "workload", "labels", "claim", sourceAddress, "forwarded_for"}},
-	{"record_targets", "target_id", []string{
+var parts = withFields([]part{
+	{table: "record_reporters", id: "reporter_id", columns: []string{"proxy", "epoch", "reporter"}},
+	{table: "record_senders", id: "sender_id", columns: []string{"principal", "namespace", "service_account", "workload", "labels", "claim", sourceAddress, "forwarded_for"}},
+	{table: "record_targets", id: "target_id", columns: []string{
 		"host", "port", "sni", "authority", "dialled", "destination", "destination_principal", "destination_namespace", "destination_service_account",
 		"destination_workload", "destination_labels", "protocol", "cluster", "route",
 		"decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule", "decided_by_revision", // mostly what registered the host
 	}},
-	{"record_outcomes", "outcome_id", []string{
+	{table: "record_outcomes", id: "outcome_id", columns: []string{
 		"class", "verdict", "path", "direction", "method", "status", "reason", "allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule", "allowed_by_revision",
 		"would_deny_kind", "would_deny_namespace", "would_deny_name", "would_deny_rule", "would_deny_revision", "actor", "actor_by", "action", "flags", "cut",
 	}},
+})
+
+// withFields finds the parts' columns: they are asked for with each record.
+func withFields(of []part) []part {
+	for i := range of {
+		for _, name := range of[i].columns {
+			of[i].fields = append(of[i].fields, byName[name])
+		}
+	}
+	return of
 }
 
 // byName are the schema's columns.
@@ -149,8 +160,8 @@ func createViews(earlier bool) []string {
 
 // appendKey appends to b what tells this part of a record from others.
 func (p *part) appendKey(b []byte, r *record.Record) []byte {
-	for _, name := range p.columns {
-		if c := byName[name]; c != nil {
+	for _, c := range p.fields {
+		if c != nil {
 			b = c.AppendKey(b, r)
 		} else {
 			address, _, _ := splitSource(r.Source)

@@ -59,6 +59,8 @@ var kindColumns = func() (out []inputColumn) {
 	return append(out, inputColumn{"workload", "VARCHAR", NamedByPod, ""})
 }()
 
+var rollupsKinds = kinds{rollupKinds, kindColumns}
+
 var rollupNumbers = []inputColumn{
 	{"records", "UBIGINT", "count(*)", total("records")},
 	{"lost", "UBIGINT", total("lost"), total("lost")},
@@ -84,7 +86,7 @@ func names(columns []inputColumn) string {
 // createRollups are statements that make the tables, with nothing in them, and the view.
 func createRollups() []string {
 	return []string{
-		createTable(rollupKinds, append([]inputColumn{{name: "id", kind: "UBIGINT"}}, kindColumns...)),
+		rollupsKinds.create(),
 		createTable(rollupRows, rollupRowColumns),
 		"CREATE VIEW " + RollupsTable + " AS SELECT " + names(rollupColumns) + " FROM " + rollupRows + " JOIN " + rollupKinds + " ON id = kind",
 	}
@@ -131,62 +133,38 @@ func fillRollups(ctx context.Context, conn *sql.Conn, condition string, args ...
 		return err
 	}
 	return execute(ctx, conn,
-		kindsFrom("added"),
-		"INSERT INTO "+rollupRows+" SELECT "+names(rollupTimes)+", id AS kind, "+names(rollupNumbers)+" FROM added JOIN "+rollupKinds+" ON "+ofKind("added")+byPlace,
+		rollupsKinds.add("added"),
+		"INSERT INTO "+rollupRows+" SELECT "+names(rollupTimes)+", id AS kind, "+names(rollupNumbers)+" FROM added JOIN "+rollupKinds+" ON "+rollupsKinds.is("added")+byPlace,
 		"DROP TABLE added",
 	)
-}
-
-// kindsFrom is a statement that adds the kinds of a relation that there are not yet.
-func kindsFrom(relation string) string {
-	of := names(kindColumns)
-	return "INSERT INTO " + rollupKinds + " SELECT (SELECT coalesce(max(id), 0) FROM " + rollupKinds + ") + row_number() OVER (ORDER BY namespace, service_account, host, verdict), " + of +
-		" FROM (SELECT " + of + " FROM " + relation + " EXCEPT SELECT " + of + " FROM " + rollupKinds + ")"
-}
-
-// ofKind is a condition that a relation's row is of a kind.
-func ofKind(relation string) string {
-	var same []string
-	for _, c := range kindColumns {
-		same = append(same, relation+"."+c.name+" IS NOT DISTINCT FROM "+rollupKinds+"."+c.name)
-	}
-	return strings.Join(same, " AND ")
 }
 
 // fillNumbered is fillRollups of records that name their parts. Parts that are one in all that roll-ups tell apart get one number, so that records are added up by
 // numbers alone; texts are read and compared once for each kind, of which there are few, and not for each row.
 func fillNumbered(ctx context.Context, conn *sql.Conn, of chosen) error {
-	var first, again, ids, joins []string
+	var grouped []string
 	for _, c := range slices.Concat(rollupTimes, rollupNumbers) {
-		first, again = append(first, c.from+" AS "+c.name), append(again, c.merge())
+		grouped = append(grouped, c.from+" AS "+c.name)
 	}
-	var same []string
 	for i, p := range parts {
-		one := fmt.Sprint("same", i)
-		same = append(same, "CREATE TEMP TABLE "+one+" AS SELECT id, min(id) OVER (PARTITION BY "+toldApart(p)+") AS one FROM "+p.table+" WHERE id IN (SELECT "+p.id+" FROM numbered)")
-		first, ids = append(first, p.id), append(ids, p.id)
-		again = append(again, one+".one AS "+p.id)
-		joins = append(joins, " JOIN "+one+" ON "+one+".id = numbered."+p.id)
+		if err := numberParts(ctx, conn, i, of, "min(id) OVER (PARTITION BY "+toldApart(p)+") AS one", "true"); err != nil {
+			return err
+		}
+		grouped = append(grouped, same(i)+".one AS "+p.id)
 	}
-	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE numbered AS SELECT "+strings.Join(first, ", ")+" FROM "+RowsTable+" WHERE "+of.came+" GROUP BY ALL", of.args...); err != nil { //nolint:gosec // G202: names and conditions are ours
+	if _, err := conn.ExecContext(ctx, "CREATE TEMP TABLE grouped AS SELECT "+strings.Join(grouped, ", ")+" FROM "+RowsTable+joinNumbered()+" WHERE "+of.came+" GROUP BY ALL", of.args...); err != nil { //nolint:gosec // G202: names and conditions are ours
 		return err
 	}
 	var kind []string
 	for _, c := range kindColumns {
 		kind = append(kind, c.from+" AS "+c.name)
 	}
-	by := strings.Join(ids, ", ")
-	statements := slices.Concat(same, []string{
-		"CREATE TEMP TABLE grouped AS SELECT " + strings.Join(again, ", ") + " FROM numbered" + strings.Join(joins, "") + " GROUP BY ALL",
-		"CREATE TEMP TABLE kinds AS SELECT " + by + ", " + strings.Join(kind, ", ") + " FROM (SELECT DISTINCT " + by + " FROM grouped)" + join(parts),
-		kindsFrom("kinds"),
-		"INSERT INTO " + rollupRows + " SELECT " + names(rollupTimes) + ", kind, " + names(rollupNumbers) + " FROM grouped JOIN (SELECT " + by + ", id AS kind FROM kinds JOIN " + rollupKinds + " ON " + ofKind("kinds") + ") USING (" + by + ")" + byPlace,
-		"DROP TABLE numbered", "DROP TABLE grouped", "DROP TABLE kinds",
-	})
-	for i := range parts {
-		statements = append(statements, fmt.Sprint("DROP TABLE same", i))
-	}
-	return execute(ctx, conn, statements...)
+	return execute(ctx, conn, append([]string{
+		"CREATE TEMP TABLE kinds AS SELECT " + byParts + ", " + strings.Join(kind, ", ") + " FROM (SELECT DISTINCT " + byParts + " FROM grouped)" + join(parts),
+		rollupsKinds.add("kinds"),
+		"INSERT INTO " + rollupRows + " SELECT " + names(rollupTimes) + ", kind, " + names(rollupNumbers) + " FROM grouped" + rollupsKinds.of("kinds", byParts) + byPlace,
+		"DROP TABLE grouped", "DROP TABLE kinds",
+	}, dropNumbered()...)...)
 }
 
 // toldApart are the columns of a part by which roll-ups tell records apart.

@@ -19,6 +19,11 @@ func sightingsFrom(relation string) string {
 	return "SELECT " + sightingColumns + ", min(first) AS first, max(last) AS last, " + total("records") + " AS records FROM " + relation + " GROUP BY ALL"
 }
 
+// ofDays is a relation for sightingsFrom: rows of InputsTable, or like them, added up by day and by the columns that name their kinds, before join puts to them what these are.
+func ofDays(rows, by, join string) string {
+	return "(FROM (SELECT day, " + by + ", min(first) AS first, max(last) AS last, " + total("records") + " AS records FROM " + rows + " GROUP BY ALL)" + join + ")"
+}
+
 // Sightings is a relation with what was told apart, by day, and each record that is not gathered yet: who, what, when, how often, and the
 // objects that decided, allowed or would deny it, as KIND/NAMESPACE/NAME/REVISION/RULE. It is of the transaction in which it is asked for, with a
 // moment that DuckDB can leave out records by.
