@@ -78,10 +78,6 @@ static void count(int64_t bytes) {
 	atomic_fetch_add_explicit(&taken, bytes, memory_order_relaxed);
 }
 
-static void inside(int more) {
-	if (bounded) sallyport_break_inside(more);
-}
-
 static int64_t size(void *at) { return bounded && at ? (int64_t)malloc_usable_size(at) : 0; }
 static int64_t size_own(void *at) { return bounded && at ? (int64_t)duckdb_je_malloc_usable_size(at) : 0; }
 
@@ -90,35 +86,30 @@ static size_t product(size_t n, size_t each) {
 	return __builtin_mul_overflow(n, each, &bytes) ? SIZE_MAX : bytes;
 }
 
-// WITHIN is what an allocator gives, in which nothing is broken off.
-#define WITHIN(call) ({ inside(1); void *given = (call); inside(-1); given; })
-
 // ALLOCATOR defines malloc, calloc, realloc and free of that prefix, by those of the other one.
 #define ALLOCATOR(name, real, size)                                                            \
 	void *name##malloc(size_t bytes) {                                                     \
 		if (!room(bytes)) return NULL;                                                 \
-		void *at = WITHIN(real##malloc(bytes));                                        \
+		void *at = real##malloc(bytes);                                                \
 		count(size(at));                                                               \
 		return at;                                                                     \
 	}                                                                                      \
 	void *name##calloc(size_t n, size_t each) {                                            \
 		if (!room(product(n, each))) return NULL;                                      \
-		void *at = WITHIN(real##calloc(n, each));                                      \
+		void *at = real##calloc(n, each);                                              \
 		count(size(at));                                                               \
 		return at;                                                                     \
 	}                                                                                      \
 	void *name##realloc(void *at, size_t bytes) {                                          \
 		int64_t before = size(at);                                                     \
 		if (bounded && bytes > (size_t)before && !room(bytes - (size_t)before)) return NULL; \
-		void *now = WITHIN(real##realloc(at, bytes));                                  \
+		void *now = real##realloc(at, bytes);                                          \
 		if (now || bytes == 0) count(size(now) - before);                              \
 		return now;                                                                    \
 	}                                                                                      \
 	void name##free(void *at) {                                                            \
 		count(-size(at));                                                              \
-		inside(1);                                                                     \
 		real##free(at);                                                                \
-		inside(-1);                                                                    \
 	}
 
 ALLOCATOR(, __libc_, size)
@@ -126,7 +117,7 @@ ALLOCATOR(__wrap_duckdb_je_, __real_duckdb_je_, size_own)
 
 void *memalign(size_t to, size_t bytes) {
 	if (!room(bytes)) return NULL;
-	void *at = WITHIN(__libc_memalign(to, bytes));
+	void *at = __libc_memalign(to, bytes);
 	count(size(at));
 	return at;
 }

@@ -131,8 +131,7 @@ static int throws(struct _Unwind_Context *function, uintptr_t instruction) {
 }
 
 // C++ asks this for each function that an error goes through. Where a function calls what cannot throw, or calls nothing and only begins, it has no word of what to undo, and C++ would
-// end the program. An error of the stack's may come from there all the same, and so may one of who is broken off; what such a function holds is lost then. A function that was
-// broken off by a signal is passed over whatever its table says: that is about its calls, and it may have been between two of them.
+// end the program. An error of the stack's may come from there all the same, and so may one of who is broken off; what such a function holds is lost then.
 extern _Unwind_Reason_Code __real___gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class, struct _Unwind_Exception *, struct _Unwind_Context *);
 
 _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class, struct _Unwind_Exception *error,
@@ -140,7 +139,7 @@ _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action acti
 	if (deep || sallyport_breaks()) {
 		int interrupted = 0;
 		uintptr_t at = _Unwind_GetIPInfo(function, &interrupted);
-		if ((interrupted && !deep) || !throws(function, at - !interrupted)) return _URC_CONTINUE_UNWIND;
+		if (!throws(function, at - !interrupted)) return _URC_CONTINUE_UNWIND;
 	}
 	return __real___gxx_personality_v0(version, actions, class, error, function);
 }
