@@ -77,12 +77,16 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 		hogs  func(context.Context, client) (net.Conn, error)
 		opens func(context.Context, client) (net.Conn, error)
 		asks  func(net.Conn) error
+		long  bool
 	}{
-		{"tunnels", echoTunnelOf, echoTunnelOf, echoes},
-		{"requests", goesOn, echoTunnelOf, echoes},
-		{"half-closed tunnels", halfTunnelOf, echoTunnelOf, echoes},
+		{"tunnels", echoTunnelOf, echoTunnelOf, echoes, false},
+		{"requests", goesOn, echoTunnelOf, echoes, false},
+		{"half-closed tunnels", halfTunnelOf, echoTunnelOf, echoes, true},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
+			if kind.long && !longRun() {
+				t.Skip("it takes two minutes until they end (SALLYPORT_LONG)")
+			}
 			for _, c := range others {
 				if err := world.Within(t.Context(), time.Minute, func() error { return hangUp(kind.opens(t.Context(), c)) }); err != nil {
 					t.Fatal(err)
@@ -92,7 +96,7 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 			for name, c := range others {
 				began := time.Now()
 				var kept net.Conn
-				if err := world.Within(t.Context(), 3*time.Minute, func() (err error) {
+				if err := world.Within(t.Context(), 5*time.Minute, func() (err error) {
 					kept, err = kind.opens(t.Context(), c)
 					return err
 				}); err != nil {

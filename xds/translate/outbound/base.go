@@ -145,7 +145,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	decide := p.decide()
 	if !p.Opaque {
 		l.ListenerFilters = in.inspectors()
-		if in.Reconnects {
+		if in.waits(p) {
 			l.ListenerFilters = append(l.ListenerFilters, envoy.MarkHeard())
 		}
 		l.FilterChains = []*listenerv3.FilterChain{
@@ -177,8 +177,11 @@ func (in Inputs) detect(port uint32) time.Duration {
 	return in.Detect
 }
 
-// waits says whether clients of a sidecar that have said nothing at a port for that long are waited for where they speak first.
-func (in Inputs) waits(p Listening) bool { return in.Reconnects && !p.Opaque }
+// waits says whether clients of a sidecar that have said nothing at a port for that long are waited for further where they speak first. At the port of TLS whoever connects shakes hands, also for a pool, and its
+// listener waits for long by itself; its table takes questions in its own way, and not by the internal listener's detour.
+func (in Inputs) waits(p Listening) bool {
+	return in.Reconnects && !p.Opaque && !envoy.AskedStraight(p.decide())
+}
 
 // requests reads requests, and follows the port's table.
 func (p Listening) requests(name string, in Inputs) []*listenerv3.Filter {
