@@ -39,7 +39,7 @@ type client struct {
 	who  tls.Certificate
 }
 
-// TestClientsLeaveEachOtherPlaces: one account opens all connections that an egress gateway takes, and again when they are ended, first with tunnels, then with requests that go on, each on a connection
+// TestClientsLeaveEachOtherPlaces: one account opens all connections that an egress gateway takes, and again when they are ended, first with tunnels, then with requests that go on, and then with tunnels by which it says no more and whose server never ends, each on a connection
 // of its own. Another account of its namespace is served soon, and one of another namespace, and they keep what they have; what was ended for them was reset, and its record says why.
 func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 	needRoot(t)
@@ -77,11 +77,16 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 		hogs  func(context.Context, client) (net.Conn, error)
 		opens func(context.Context, client) (net.Conn, error)
 		asks  func(net.Conn) error
+		long  bool
 	}{
-		{"tunnels", echoTunnelOf, echoTunnelOf, echoes},
-		{"requests", goesOn, echoTunnelOf, echoes},
+		{"tunnels", echoTunnelOf, echoTunnelOf, echoes, false},
+		{"requests", goesOn, echoTunnelOf, echoes, false},
+		{"half-closed tunnels", halfTunnelOf, echoTunnelOf, echoes, true},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
+			if kind.long && !longRun() {
+				t.Skip("it takes two minutes until they end (SALLYPORT_LONG)")
+			}
 			for _, c := range others {
 				if err := world.Within(t.Context(), time.Minute, func() error { return hangUp(kind.opens(t.Context(), c)) }); err != nil {
 					t.Fatal(err)
@@ -91,7 +96,7 @@ func TestClientsLeaveEachOtherPlaces(t *testing.T) {
 			for name, c := range others {
 				began := time.Now()
 				var kept net.Conn
-				if err := world.Within(t.Context(), 3*time.Minute, func() (err error) {
+				if err := world.Within(t.Context(), 5*time.Minute, func() (err error) {
 					kept, err = kind.opens(t.Context(), c)
 					return err
 				}); err != nil {
@@ -203,6 +208,19 @@ func echoTunnelOf(ctx context.Context, c client) (net.Conn, error) {
 		return nil, err
 	}
 	if err := echoes(conn); err != nil {
+		return nil, errors.Join(err, hangUp(conn, nil))
+	}
+	return conn, nil
+}
+
+// halfTunnelOf opens a tunnel to a server that never ends, and says that it sends no more.
+func halfTunnelOf(ctx context.Context, c client) (net.Conn, error) {
+	conn, err := c.shakes(ctx, "sallyport-tcp", fmt.Sprintf("outbound_.%d_._.%s", stuckTCP, stuckHost))
+	if err != nil {
+		return nil, err
+	}
+	secure := conn.(*tls.Conn)
+	if err := errors.Join(secure.CloseWrite(), secure.NetConn().(*net.TCPConn).CloseWrite()); err != nil {
 		return nil, errors.Join(err, hangUp(conn, nil))
 	}
 	return conn, nil

@@ -227,7 +227,10 @@ func (m *meshed) serve(t *testing.T) {
 		}
 	}))
 	for _, port := range []int{meshedLive, meshedOther} {
-		listen(port, each(func(c net.Conn) { _, _ = io.Copy(c, c) }))
+		listen(port, each(func(c net.Conn) {
+			_ = c.SetDeadline(time.Now().Add(5 * attackTimeout)) // one is kept while much changes
+			_, _ = io.Copy(c, c)
+		}))
 	}
 }
 
@@ -525,7 +528,39 @@ func (m *meshed) port(t *testing.T) {
 	})
 }
 
-// live: while the mode changes, no request of the mesh is lost.
+// keeps opens a connection of the mesh's, which goes on as long as its result is no error.
+func (m *meshed) keeps(t *testing.T) (goesOn func() error) {
+	t.Helper()
+	c, err := m.scene.World.App.DialContext(t.Context(), "tcp", netip.AddrPortFrom(meshedService, meshedLive).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return func() error {
+		_ = c.SetDeadline(time.Now().Add(attackTimeout))
+		if _, err := io.WriteString(c, "still\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, len("still\n")))
+		return err
+	}
+}
+
+// drained waits until nothing that a change has replaced is still there.
+func (m *meshed) drained(t *testing.T) {
+	t.Helper()
+	if err := world.Within(t.Context(), time.Minute, func() error {
+		stats, err := m.pod.Admin(t.Context(), "/stats?filter=^listener_manager.total_(listeners|filter_chains)_draining$")
+		if err == nil && strings.Count(string(stats), ": 0\n") != 2 {
+			err = fmt.Errorf("%s", stats)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// live: while the mode changes, no request of the mesh is lost, and no connection that it has.
 func (m *meshed) live(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var asked, lost atomic.Int64
@@ -542,9 +577,15 @@ func (m *meshed) live(t *testing.T) {
 			}
 		})
 	}
+	m.authenticate(t, false, "{mtls: {mode: PERMISSIVE}}")
+	goesOn := m.keeps(t)
 	for range 2 {
 		m.authenticate(t, true, "{mtls: {mode: STRICT}}")
 		m.authenticate(t, false, "{mtls: {mode: PERMISSIVE}}")
+	}
+	m.drained(t)
+	if err := goesOn(); err != nil {
+		t.Errorf("a connection of the mesh's: %v", err)
 	}
 	stop()
 	running.Wait()

@@ -28,6 +28,8 @@ spec:
   ports:
   - {number: 80, targetPort: 9690, name: http, protocol: HTTP}
   - {number: 443, targetPort: 9691, name: tls, protocol: TLS}
+  - {number: 8480, targetPort: 9690, name: http-other, protocol: HTTP}
+  - {number: 8443, targetPort: 9691, name: tls-other, protocol: TLS}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -79,14 +81,19 @@ func TestSlowClientsAreWaitedFor(t *testing.T) {
 	a.alpha = a.pod(t, "alpha", alphaAddr)
 	sidecar, pod := appOf(s), a.alpha.caller
 	for name, c := range map[string]slowClient{
-		"sidecar, http":              {sidecar, "http", "slow.test", 80, "1.1"},
-		"sidecar, tls":               {sidecar, "tls", "slow.test", 443, "1.1"},
-		"node, http":                 {pod, "http", "slow.test", 80, "1.1"},
-		"node, a response's end":     {pod, "http", "slow.test", 80, "1.0"},
-		"node, http at another port": {pod, "http", "straight.test", 8480, "1.1"},
-		"node, an end there":         {pod, "http", "straight.test", 8480, "1.0"},
-		"node, tls":                  {pod, "tls", "slow.test", 443, "1.1"},
-		"node, tls at another port":  {pod, "tls", "straight.test", 8443, "1.1"},
+		"sidecar, http":                 {sidecar, "http", "slow.test", 80, "1.1"},
+		"sidecar, http at another port": {sidecar, "http", "straight.test", 8480, "1.1"},
+		"sidecar, an end there":         {sidecar, "http", "straight.test", 8480, "1.0"},
+		"sidecar, tls":                  {sidecar, "tls", "slow.test", 443, "1.1"},
+		"sidecar, tls at another port":  {sidecar, "tls", "straight.test", 8443, "1.1"},
+		"sidecar, http by a gateway":    {sidecar, "http", "slow.test", 8480, "1.1"},
+		"sidecar, tls by a gateway":     {sidecar, "tls", "slow.test", 8443, "1.1"},
+		"node, http":                    {pod, "http", "slow.test", 80, "1.1"},
+		"node, a response's end":        {pod, "http", "slow.test", 80, "1.0"},
+		"node, http at another port":    {pod, "http", "straight.test", 8480, "1.1"},
+		"node, an end there":            {pod, "http", "straight.test", 8480, "1.0"},
+		"node, tls":                     {pod, "tls", "slow.test", 443, "1.1"},
+		"node, tls at another port":     {pod, "tls", "straight.test", 8443, "1.1"},
 	} {
 		if err := world.Within(ctx, time.Minute, func() error { _, err := c.try(ctx, c.scheme, c.name, c.port, "/"); return err }); err != nil {
 			t.Fatal(name, err)
@@ -98,17 +105,22 @@ func TestSlowClientsAreWaitedFor(t *testing.T) {
 			}
 			if c.scheme == "http" && c.name == "straight.test" { // no gateway has a record of it
 				a.recorded(t, "request", c.name, func(r record.Record) bool {
+					if strings.HasPrefix(name, "sidecar") {
+						return r.URLPath == c.path() && r.Workload.Principal == appID && r.Verdict == record.Allowed
+					}
 					return r.URLPath == c.path() && r.Workload.Principal == a.alpha.id && r.Verdict == record.Allowed && strings.HasPrefix(r.Source, a.alpha.addr.String()+":")
 				})
 			}
 		})
 	}
-	t.Run("node, a server that speaks first", func(t *testing.T) {
-		t.Parallel()
-		if err := pod.hears(ctx, "first.test", 8480); err != nil {
-			t.Error(err)
-		}
-	})
+	for name, c := range map[string]caller{"sidecar": sidecar, "node": pod} {
+		t.Run(name+", a server that speaks first", func(t *testing.T) {
+			t.Parallel()
+			if err := c.hears(ctx, "first.test", 8480); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // rests is how long the client says nothing: more than other ports wait.

@@ -22,7 +22,7 @@ type collector struct {
 	tunnelsFailed, tunnelsUnasked      *prometheus.Desc
 	tunnelsEnds                        *prometheus.Desc
 	requests, requestsRefused          *prometheus.Desc
-	silent                             *prometheus.Desc
+	silent, half                       *prometheus.Desc
 }
 
 func newCollector(a *agent) *collector {
@@ -55,6 +55,7 @@ func newCollector(a *agent) *collector {
 		requests:         desc("requests_under_way", "Requests that are under way, and can be ended: those through an egress gateway, and those that leave from where no gateway is."),
 		requestsRefused:  desc("requests_refused_total", "Requests that could not go on, because nobody could have ended them: there were too many, or nobody could ask about them."),
 		silent:           desc("silent_ended_total", "Connections from outside that were ended since nothing had been asked for by them, for as long as they were there."),
+		half:             desc("half_closed_ended_total", "Connections with servers that were ended since their client had said all, and the server neither answered nor ended."),
 		tunnelsEnds:      desc("tunnels_can_end", "1 where connections can be ended, which is tried; else what a rule allowed goes on after its end."),
 	}
 }
@@ -66,7 +67,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		c.spoolBytes, c.spoolLag, c.spoolDropped,
 		c.refusing, c.envoyDropped, c.refusedHosts,
 		c.tunnels, c.tunnelsDenied, c.tunnelsUntracked, c.tunnelsEnded, c.tunnelsFailed, c.tunnelsUnasked, c.tunnelsEnds,
-		c.requests, c.requestsRefused, c.silent,
+		c.requests, c.requestsRefused, c.silent, c.half,
 	} {
 		out <- d
 	}
@@ -97,6 +98,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	put(c.requests, prometheus.GaugeValue, float64(open.Requests))
 	put(c.requestsRefused, prometheus.CounterValue, float64(open.Refused))
 	put(c.silent, prometheus.CounterValue, float64(open.Silent))
+	put(c.half, prometheus.CounterValue, float64(open.Half))
 	put(c.tunnelsDenied, prometheus.GaugeValue, float64(open.Denied))
 	put(c.tunnelsEnded, prometheus.CounterValue, float64(open.Ended))
 	put(c.tunnelsFailed, prometheus.CounterValue, float64(open.Failed))

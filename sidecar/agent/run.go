@@ -82,6 +82,7 @@ func (a *agent) serve(ctx context.Context, group *errgroup.Group) {
 		group.Go(func() error { a.prober.Run(ctx); return nil })
 	}
 	group.Go(func() error { a.tunnels.Run(ctx); return nil })
+	group.Go(func() error { a.tunnels.RunHalf(ctx); return nil })
 	if a.router() {
 		group.Go(func() error { a.tunnels.RunSilent(ctx, a.lostEntries()); return nil })
 	}

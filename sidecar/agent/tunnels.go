@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
@@ -44,7 +45,36 @@ func (a *agent) openTunnels() error {
 	case a.cfg.Proxy.Role == bootstrap.Waypoint:
 		cfg.Ask = asker.AskAtWaypoint
 	}
+	if a.alone() {
+		cfg.Half = a.halfClosed
+	}
 	a.tunnels = tunnels.New(cfg)
+	return nil
+}
+
+// alone says whether the proxy serves nobody's pod: what it has with servers it has for clients that share its places.
+func (a *agent) alone() bool { return a.router() || a.cfg.Proxy.Role == bootstrap.Waypoint }
+
+// halfClosed gives what Envoy itself has half closed with servers (tunnels.Config).
+func (a *agent) halfClosed(quiet time.Duration, each func(sockdiag.Activity)) error {
+	var list []sockdiag.Activity
+	if err := sockdiag.HalfClosed(func(c sockdiag.Activity) {
+		if c.Quiet >= quiet {
+			list = append(list, c)
+		}
+	}); err != nil {
+		return err
+	}
+	envoy := ender.Child{PID: func() int { return a.envoy.PID() }}
+	for _, c := range list {
+		holds, err := envoy.Holds(c.Connection)
+		if err != nil {
+			return err
+		}
+		if holds {
+			each(c)
+		}
+	}
 	return nil
 }
 

@@ -57,6 +57,7 @@ func NewNode(o Options) Node {
 		metadata[ondemand.FetchMetadata] = ondemand.FetchAsMesh
 		metadata[ondemand.NamedMetadata] = "true"
 		metadata[wire.NamesWaitMetadata] = "true"
+		metadata[wire.ReconnectsMetadata] = "true"
 	} else {
 		metadata[ondemand.Metadata] = "true"
 		if o.Role == Router {

@@ -8,8 +8,14 @@ func outputRules(f Family, o Options) []string {
 	for _, r := range o.OutboundPortsExclude {
 		rules = append(rules, "-p tcp "+dport("tcp", r)+" -j RETURN", "-p udp "+dport("udp", r)+" -j RETURN")
 	}
-	// The proxy's own connection to the application is not caught again.
-	rules = append(rules, fmt.Sprintf("-s %s -o lo -j RETURN", f.passthrough()))
+	// The proxy's own connection to the application is not caught again. One that it makes from there to somewhere else is a client's that was slow to begin, made once more: it is to be caught as the client's was. From an
+	// address of loopback's the kernel lets it begin at that interface alone, to which the proxy binds it (xds/envoy's ConnectAgain).
+	own := fmt.Sprintf("-s %s -o lo -j RETURN", f.passthrough())
+	if f == IPv4 {
+		rules = append(rules, fmt.Sprintf("-s %s -o lo -p tcp -m addrtype ! --dst-type LOCAL -j %s", f.passthrough(), chainRedirect), own)
+	} else {
+		rules = append(rules, own, fmt.Sprintf("-s %s -p tcp -j %s", f.passthrough(), chainRedirect))
+	}
 	rules = append(rules, ownerRules(f, o, "uid", o.UIDs)...)
 	rules = append(rules, ownerRules(f, o, "gid", o.GIDs)...)
 	if o.dnsCaught() {

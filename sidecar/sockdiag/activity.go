@@ -25,6 +25,15 @@ func Activities(each func(Activity)) error {
 	})
 }
 
+// HalfClosed gives each connection by which a program here has said that it sends no more, which it holds still, and whose other end has not said so.
+func HalfClosed(each func(Activity)) error {
+	return dumpWith(1<<finWait2, 1<<(infoAttribute-1), func(m []byte, c Connection, _ uint8) {
+		if inode(m) != 0 { // otherwise it was closed, and is the kernel's
+			each(activity(m[answerSize:], c))
+		}
+	})
+}
+
 // infoAttribute is INET_DIAG_INFO in linux/inet_diag.h, whose value is a struct tcp_info.
 const infoAttribute = 2
 

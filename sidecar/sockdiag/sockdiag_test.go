@@ -225,3 +225,40 @@ func TestActivityOfOddAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfClosed: what has been said to be all is found as long as somebody here holds it, and its other end has not said so, too.
+func TestHalfClosed(t *testing.T) {
+	found := func(c net.Conn) (is bool) {
+		t.Helper()
+		local, remote := addresses(c)
+		if err := HalfClosed(func(a Activity) { is = is || a.Local == local && a.Remote == remote }); err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		client, server := pair(t, address)
+		if found(client) {
+			t.Errorf("%s: one that is open both ways", address)
+		}
+		if err := client.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		_, err := server.Write([]byte("x"))
+		if _, read := client.Read(make([]byte, 1)); errors.Join(err, read) != nil { // so it was heard that all has come
+			t.Fatal(err, read)
+		}
+		if !found(client) || found(server) {
+			t.Errorf("%s: the one who has said all is found: %v, the other one: %v", address, found(client), found(server))
+		}
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if found(client) {
+			t.Errorf("%s: one that nobody holds any more", address)
+		}
+	}
+}

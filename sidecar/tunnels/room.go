@@ -2,6 +2,7 @@ package tunnels
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -22,12 +23,19 @@ const (
 )
 
 // MakeRoom ends connections with the proxy's ports, when so many percent of its places are taken that few are left: of the namespace that has most, of the account in it that has most, and there of the address, those in which nothing has
-// moved for longest, one by one, so that in the end several have equally many. Whose namespace is not known counts by his address, of IPv6 by its /64 and then by itself. It says how many it ended.
+// moved for longest, one by one, so that in the end several have equally many. Whose namespace is not known counts by his address, of IPv6 by its /64 and then by itself. Before that come those whose client has said all, where they are many
+// (endHalf): of whom they are nobody knows, and nothing else ends them. It says how many it ended.
 func (t *Table) MakeRoom(ctx context.Context, percent uint64, ports func(uint16) bool) (ended int, err error) {
 	if t.cfg.Ender == nil {
 		return 0, nil
 	}
-	gives, err := t.crowding(int(percent), ports)
+	n := min(t.cfg.Most*(int(percent)-roomTo)/100, max(t.cfg.Most/roomPart, 1))
+	if n <= 0 {
+		return 0, nil
+	}
+	ended, halfErr := t.endHalf(ctx, halfRestFew, n)
+	gives, err := t.crowding(n-ended, ports)
+	err = errors.Join(halfErr, err)
 	for _, one := range gives {
 		if ctx.Err() != nil {
 			break
@@ -39,12 +47,8 @@ func (t *Table) MakeRoom(ctx context.Context, percent uint64, ports func(uint16)
 	return ended, err
 }
 
-// crowding are the connections to end.
-func (t *Table) crowding(percent int, ports func(uint16) bool) (gives []held, err error) {
-	n := min(t.cfg.Most*(percent-roomTo)/100, max(t.cfg.Most/roomPart, 1))
-	if n <= 0 {
-		return nil, nil
-	}
+// crowding are the connections to end, so many at most.
+func (t *Table) crowding(n int, ports func(uint16) bool) (gives []held, err error) {
 	var list []sockdiag.Activity
 	if err := t.cfg.Kernel.Activities(func(a sockdiag.Activity) {
 		if ports(a.Local.Port()) && !a.Half { // of one whose client sends no more Envoy does not read, and would not see its end

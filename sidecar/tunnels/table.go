@@ -25,6 +25,8 @@ type Config struct {
 	Kernel Kernel
 	// Ender ends connections; nil where there is nobody for it.
 	Ender Ender
+	// Half gives the proxy's connections by which it has said that it sends no more, whose other end is open, and in which nothing has moved for at least so long; nil where nobody looks for them.
+	Half func(quiet time.Duration, each func(sockdiag.Activity)) error
 	// Whose is the SPIFFE id of who has an address, "" of others; nil is that nobody says.
 	Whose func(netip.Addr) string
 }
@@ -69,6 +71,7 @@ type Stats struct {
 	Refused                           uint64 // requests that nobody could keep an eye on
 	Untracked, Ended, Failed, Unasked uint64 // tunnels beyond Most, that nobody can ask about, or whose connection was not found; ended; not ended; questions without answer
 	Silent                            uint64 // connections that were ended since they never carried a request
+	Half                              uint64 // likewise, whose client had said all and whose server said nothing
 }
 
 // Table is which tunnels are open.
@@ -88,6 +91,8 @@ type Table struct {
 	crowded map[netip.AddrPort]time.Time // clients of connections that nobody here knew, and that were ended to make room, and when
 
 	silent silent // which connections carry requests
+
+	half map[uint64]time.Time // half-closed connections with servers, by their cookies, and since when they are known
 
 	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }

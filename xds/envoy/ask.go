@@ -71,10 +71,10 @@ var askHeaders = []string{HeaderKind, HeaderTo, HeaderRange, HeaderSilent, Heade
 // askName is the internal listener, and the cluster in front of it, that questions go to which do not go straight to their table.
 const askName = "ask"
 
-// straight says whether questions go straight to a table. That is half as dear as the detour, and the script that it needs costs an
+// AskedStraight says whether questions go straight to a table. That is half as dear as the detour, and the script that it needs costs an
 // Envoy with one worker some 190 KiB for each such table. So it is for those that most questions go to: a gateway's only one, and
 // that of the port of TLS.
-func straight(table string) bool {
+func AskedStraight(table string) bool {
 	return table == wire.ExitDecide || table == AllTables || wire.SharedName(table) == wire.DecideName(443)
 }
 
@@ -96,7 +96,7 @@ func (q Question) Filter() *listenerv3.Filter {
 		service.GetEnvoyGrpc().ClusterName = AllTables
 		add("content-type", unsaid)
 		add(HeaderTable, q.Table)
-	case straight(q.Table):
+	case AskedStraight(q.Table):
 		service.GetEnvoyGrpc().ClusterName = q.Table
 		add("content-type", unsaid)
 	default:
@@ -229,7 +229,7 @@ func TableListener(name, table string, asked TableOwner) *listenerv3.Listener {
 		sayHeader(wire.StateQuestion, asks), sayHeader(wire.StateSpoken, HeaderKind), sayHeader(wire.StateOriginalDst, HeaderTo),
 		sayHeader(wire.StateClient, HeaderPeer), sayHeader(wire.StateFrom, HeaderFrom),
 	}
-	if straight(name) {
+	if AskedStraight(name) {
 		hcm.HttpFilters = append(hcm.HttpFilters, asPlainRequest(), bridge())
 	}
 	if asked.verified() {

@@ -207,6 +207,28 @@ func OriginalDestination(name, role string) *clusterv3.Cluster {
 	}
 }
 
+// ConnectFrom has a cluster connect from an address: the one of the family that is connected to.
+func ConnectFrom(c *clusterv3.Cluster, from, orFrom string) *clusterv3.Cluster {
+	c.UpstreamBindConfig = &corev3.BindConfig{
+		SourceAddress:        TCPAddress(from, 0).GetSocketAddress(),
+		ExtraSourceAddresses: []*corev3.ExtraSourceAddress{{Address: TCPAddress(orFrom, 0).GetSocketAddress()}},
+	}
+	return c
+}
+
+// FromLoopback binds what a cluster connects from an address of loopback's, by IPv4, to that interface: the kernel lets it leave by no other (SO_BINDTODEVICE, to which a process needs no right
+// since Linux 5.7). By IPv6 it lets it.
+func FromLoopback(c *clusterv3.Cluster) *clusterv3.Cluster {
+	c.UpstreamBindConfig.SocketOptions = []*corev3.SocketOption{{
+		Description: "SO_BINDTODEVICE", Level: solSocket, Name: soBindToDevice, State: corev3.SocketOption_STATE_PREBIND,
+		Value: &corev3.SocketOption_BufValue{BufValue: []byte("lo\x00")},
+	}}
+	for _, other := range c.UpstreamBindConfig.ExtraSourceAddresses {
+		other.SocketOptions = &corev3.SocketOptionsOverride{}
+	}
+	return c
+}
+
 // AddressCluster is a cluster that connects to one address.
 func AddressCluster(name, role string, at netip.AddrPort) *clusterv3.Cluster {
 	c := OriginalDestination(name, role)

@@ -104,6 +104,7 @@ type TCPProxy struct {
 	Begins  bool       // it is logged when the connection has got where it goes, too
 	Leaving bool       // of that, what leaves is logged alone (MarkOutside)
 	Behind  bool       // of that, all is, though what is behind logs how it ends
+	Waits   bool       // what waits longer for its client's first bytes is logged there (WaitWhereClientsSpeakFirst)
 
 	OnDemand   bool              // a cluster that is not there is asked for
 	Policy     string            // the object that decides, where no route says so
@@ -132,6 +133,9 @@ func (p TCPProxy) Filter() *listenerv3.Filter {
 			tags = map[string]string{wire.TagPolicy: p.Policy, wire.TagRevision: p.Revision}
 		}
 		t.AccessLog = accessLogOf(p.Log, false, tags, p.Mesh)
+	}
+	if p.Waits {
+		t.AccessLog = unlessItWaits(t.AccessLog)
 	}
 	if p.Leaving {
 		t.AccessLog = leavingBegins(t.AccessLog)

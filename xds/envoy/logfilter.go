@@ -142,10 +142,19 @@ func notCONNECT() *accesslogv3.AccessLogFilter {
 }
 
 func expression(cel string) *accesslogv3.AccessLogFilter {
+	return expressionOf(&celv3.ExpressionFilter{Expression: cel})
+}
+
+// stringExpression is one that makes strings of values.
+func stringExpression(cel string) *accesslogv3.AccessLogFilter {
+	return expressionOf(&celv3.ExpressionFilter{Expression: cel, CelConfig: celConfig()})
+}
+
+func expressionOf(e *celv3.ExpressionFilter) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
 		ExtensionFilter: &accesslogv3.ExtensionFilter{
 			Name:       "envoy.access_loggers.extension_filters.cel",
-			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: ToAny(&celv3.ExpressionFilter{Expression: cel})},
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: ToAny(e)},
 		},
 	}}
 }

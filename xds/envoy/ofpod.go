@@ -107,6 +107,8 @@ const (
 	solSocket = 1
 	soRcvBuf  = 8
 	soMark    = 36
+
+	soBindToDevice = 25
 )
 
 // asPod replaces the proxy's own certificate by that of the pod that a connection is of. There is no certificate of nobody's: where

@@ -48,6 +48,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Fetch:        meta[ondemand.FetchMetadata].GetStringValue(),
 		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
 		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",
+		Reconnects:   meta[wire.ReconnectsMetadata].GetStringValue() != "",
 		OwnTables:    meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
 		Kubelet:      meta[ambient.KubeletMetadata].GetStringValue() != "",
 		Labels:       map[string]string{},

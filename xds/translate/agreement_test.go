@@ -177,7 +177,7 @@ var errSilent = errors.New("a client that says nothing where it has to be TLS")
 // happens follows what a workload tries through its proxy, and through the gateway behind it.
 func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 	account := cmp.Or(x.from.Account, "app")
-	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: account, Labels: x.from.Labels, IPv6: true, Ends: true}
+	node := translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: account, Labels: x.from.Labels, IPv6: true, Ends: true, Reconnects: true}
 	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/" + account
 	pod := podAddress
 	if x.at.IsValid() {

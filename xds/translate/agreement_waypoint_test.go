@@ -188,7 +188,7 @@ func (e *envoys) throughFronts(x tried, v policy.Verdict) (want, got fronted, st
 		return want, got, nil, errNoName
 	}
 	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/" + x.from.Account
-	view, _ := e.node(translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: x.from.Account, Labels: x.from.Labels, IPv6: true, Ends: true}, identity)
+	view, _ := e.node(translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: x.from.Account, Labels: x.from.Labels, IPv6: true, Ends: true, Reconnects: true}, identity)
 	ip, ok := resolver{view, e, x}.address(x.Host)
 	if !ok {
 		return want, got, nil, errNoName

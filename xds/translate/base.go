@@ -66,11 +66,16 @@ const detectDefault = time.Second
 // detectWeb is so at ports 80 and 443, where it is never the server that speaks first.
 const detectWeb = 15 * time.Second
 
+// detectSilent is so once it was looked up that at the address it is clients that speak first: longer than the pools of clients keep what they
+// opened ahead and never used (a minute or a minute and a half, mostly), so that it is they who close it.
+const detectSilent = 2 * time.Minute
+
 func sidecarInputs(s *registry.Snapshot, c Class, u uses) outbound.Inputs {
 	who := c.sidecar(s)
 	in := outbound.Inputs{
 		Ports:   listeningPorts(u, func(hosts []string) string { return s.RangeOwner(hosts, c.View, who.Scope()) }),
 		Outside: who.OutboundPolicy(), Detect: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectDefault), DetectWeb: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectWeb),
+		Silence: cmp.Or(s.Mesh.ProtocolDetectionTimeout, detectSilent), Reconnects: c.Reconnects,
 		Connect: s.Mesh.ConnectTimeout, IPv6: c.IPv6, TCPPorts: s.Mesh.TCPPorts, Mesh: s.Mesh.Audit.Mesh == mesh.MeshAll, Ends: c.Ends,
 	}
 	in.Names, in.Inbound = sidecarDNSDefaults(s, in.Outside), inboundInputs(s, c)

@@ -42,6 +42,7 @@ type Node struct {
 	Fetch       string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
 	Named       bool   // it asks for those by name (ondemand.NamedMetadata)
 	NamesWait   bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
+	Reconnects  bool   // of a sidecar: its pod's rules lead what it connects to once more back to it (wire.ReconnectsMetadata)
 	Inline      bool   // it cannot do VHDS: state-of-the-world streams
 	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
 	Certificates bool
@@ -90,10 +91,12 @@ type Class struct {
 	Plain     bool
 	Fetch     bool // for sidecars: its agent hands it rows when they are used
 	Named     bool // and asks for them by name
-	Ingress   registry.Ingress
-	Network   string              // where it is, in a mesh of several
-	Client    locality.Client     // where it is, as far as anything asks
-	Inbound   registry.InboundKey // for sidecars: what it lets in, where that is not what everybody does
+	// Reconnects says of sidecars that they can make a client's connection once more.
+	Reconnects bool
+	Ingress    registry.Ingress
+	Network    string              // where it is, in a mesh of several
+	Client     locality.Client     // where it is, as far as anything asks
+	Inbound    registry.InboundKey // for sidecars: what it lets in, where that is not what everybody does
 	// Recorded is what is recorded of what comes in, where Telemetries say otherwise than the mesh: for sidecars and waypoints.
 	Recorded string
 	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
@@ -137,7 +140,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		}
 		return c
 	}
-	c.Ends = n.Ends
+	c.Ends, c.Reconnects = n.Ends, n.Reconnects
 	c.Fetch = n.fetches(s)
 	c.Named = c.Fetch && n.Named
 	c.Inbound, c.Recorded = s.Inbound(n.Namespace, n.Labels, n.address()), s.Recorded(n.Namespace, n.Labels)

@@ -51,7 +51,7 @@ func disagreeAtNode(e *envoys, w world, x tried) (found disagreement, differ, co
 	}
 	account := cmp.Or(x.from.Account, "app")
 	identity := "spiffe://" + e.snapshot.Mesh.TrustDomain + "/ns/" + x.from.Namespace + "/sa/" + account
-	view, sidecar := e.node(translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: account, Labels: x.from.Labels, IPv6: true, Ends: true}, identity)
+	view, sidecar := e.node(translate.Node{ID: "sidecar~10.244.0.9~p.n~n.svc.cluster.local", Namespace: x.from.Namespace, Account: account, Labels: x.from.Labels, IPv6: true, Ends: true, Reconnects: true}, identity)
 	ip, ok := resolver{view, e, x}.address(x.Host)
 	if !ok {
 		return found, false, false

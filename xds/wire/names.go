@@ -214,7 +214,13 @@ const WaypointDecide = "decide-outside"
 // WaypointAgain is where a waypoint is asked by its agent whether what is under way for a host outside may be there: of AuthorizationPolicies, too, which are asked before there is a question when it begins.
 const WaypointAgain = "decide-outside-again"
 
-// SilentName is the internal listener, and the cluster in front of it, where a node's proxy waits longer for clients that are slow to begin.
+// PassthroughSource is the address that a sidecar connects to its app from, and what it makes once more; Istio's. PassthroughSource6 is that of IPv6.
+const (
+	PassthroughSource  = "127.0.0.6"
+	PassthroughSource6 = "::6"
+)
+
+// SilentName is the internal listener, and the cluster in front of it, where a pod's proxy waits longer for clients that are slow to begin.
 const SilentName = "outbound-silent"
 
 // SilentAgain is the cluster by which their connections are made once more when they have begun.
@@ -271,9 +277,9 @@ const (
 	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
 	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there
 
-	StateTable  = "sallyport.table"  // the table of the port that a pod's connection goes to, at a node's proxy
-	StateSilent = "sallyport.silent" // "yes" there as long as the client has said nothing, then "no"
-	StateDoor   = "sallyport.door"   // there, the proxy's own end of a silent client's connection
+	StateTable  = "sallyport.table"  // the table of the port that a pod's connection goes to: at a node's proxy, and of a silent client's
+	StateSilent = "sallyport.silent" // "yes" as long as a pod's client has said nothing, then "no"
+	StateDoor   = "sallyport.door"   // the proxy's own end of a silent client's connection
 
 	StatePod = "sallyport.pod" // NAMESPACE/NAME of the pod that a connection at a node's proxy is of
 	// StateIdentity names the certificate that a node's proxy shows for a pod, and StateNetwork the network namespace that it connects

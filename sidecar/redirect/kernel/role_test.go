@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,6 +38,7 @@ type role struct {
 type dial struct {
 	Network, Address string
 	Local            string // address to dial from, "" for any
+	Device           string // interface to bind to, "" for none
 }
 
 type server struct {
@@ -110,6 +112,13 @@ func (d dial) reply() (string, error) {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(local)
 		if d.Network == "udp" {
 			dialer.LocalAddr = net.UDPAddrFromAddrPort(local)
+		}
+	}
+	if d.Device != "" {
+		dialer.Control = func(_, _ string, c syscall.RawConn) error {
+			var bound error
+			err := c.Control(func(fd uintptr) { bound = syscall.BindToDevice(int(fd), d.Device) })
+			return errors.Join(err, bound)
 		}
 	}
 	c, err := dialer.Dial(d.Network, d.Address)

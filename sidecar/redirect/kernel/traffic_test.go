@@ -58,6 +58,7 @@ var tries = []try{
 	{"the proxy's own goes out", "pod", proxyID, proxyID, "tcp", "OUT:80", "", "outside"},
 	{"the proxy calls its own pod's service", "pod", proxyID, proxyID, "tcp", "POD:8080", "", "inbound for POD:8080"},
 	{"the proxy hands over to the application", "pod", proxyID, proxyID, "tcp", "POD:8080", "SRC:0", "app"},
+	{"what the proxy makes once more comes back to it", "pod", proxyID, proxyID, "tcp", "OUT:80", "SRC:0", "outbound for OUT:80"},
 	{"the proxy's stats on its own address are caught", "pod", proxyID, proxyID, "tcp", "POD:15020", "", "inbound for POD:15020"},
 	{"the agent's query goes out, UDP", "pod", proxyID, proxyID, "udp", "OUT:53", "", "outside"},
 	{"the agent's query goes out, TCP", "pod", proxyID, proxyID, "tcp", "OUT:53", "", "outside"},
@@ -82,7 +83,11 @@ func (l *lab) try(tries []try) {
 			first, n := rest[0], 0
 			r := role{Do: "dial", UID: first.uid, GID: first.gid}
 			for n < len(rest) && rest[n].from == first.from && rest[n].uid == first.uid && rest[n].gid == first.gid {
-				r.Dials = append(r.Dials, dial{rest[n].network, addresses.Replace(rest[n].to), addresses.Replace(rest[n].local)})
+				d := dial{Network: rest[n].network, Address: addresses.Replace(rest[n].to), Local: addresses.Replace(rest[n].local)}
+				if strings.HasPrefix(d.Local, "127.") { // as the proxy does
+					d.Device = "lo"
+				}
+				r.Dials = append(r.Dials, d)
 				n++
 			}
 			ns := l.pod

@@ -77,6 +77,23 @@ func (c *Child) End(_ context.Context, of sockdiag.Connection, _ ...sockdiag.Con
 	return reset(held, of)
 }
 
+// Holds says whether the process has a connection, and not another one of the same network.
+func (c *Child) Holds(of sockdiag.Connection) (bool, error) {
+	inode, err := sockdiag.Inode(of)
+	pid := c.PID()
+	if errors.Is(err, sockdiag.ErrGone) || err == nil && (inode == 0 || pid == 0) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = c.sockets.find(filepath.Join("/proc", strconv.Itoa(pid), "fd"), "socket:["+strconv.FormatUint(uint64(inode), 10)+"]")
+	if errors.Is(err, sockdiag.ErrGone) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // reset connects a descriptor to nowhere, if it is that connection's.
 func reset(held int, of sockdiag.Connection) error {
 	// its number may be another one's by now

@@ -27,8 +27,8 @@ type Inputs struct {
 // Resources are all of the way in.
 func (in Inputs) Resources() []*resource.Resource {
 	out := []*resource.Resource{
-		envoy.SealCluster(toApp(wire.InboundPassthrough, "127.0.0.6", "::6")),
-		envoy.SealCluster(toApp(wire.InboundPassthrough6, "::6", "127.0.0.6")),
+		envoy.SealCluster(toApp(wire.InboundPassthrough, wire.PassthroughSource, wire.PassthroughSource6)),
+		envoy.SealCluster(toApp(wire.InboundPassthrough6, wire.PassthroughSource6, wire.PassthroughSource)),
 		envoy.Seal(resource.Listener, wire.VirtualInbound, in.listener()),
 	}
 	for _, p := range in.Inbound.Ports {

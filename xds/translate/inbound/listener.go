@@ -51,7 +51,7 @@ func toPort(p registry.InboundPort) *clusterv3.Cluster {
 	if p.To.IsValid() && !p.To.Addr().IsUnspecified() {
 		return envoy.AddressCluster(name, wire.RoleMesh, p.To)
 	}
-	c := toApp(name, "127.0.0.6", "::6")
+	c := toApp(name, wire.PassthroughSource, wire.PassthroughSource6)
 	if p.To.IsValid() {
 		c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 			UpstreamPortOverride: wrapperspb.UInt32(uint32(p.To.Port())),
@@ -62,10 +62,5 @@ func toPort(p registry.InboundPort) *clusterv3.Cluster {
 
 // toApp connects to the app from an address that the redirection leaves alone, of the address family that is connected to.
 func toApp(name, from, orFrom string) *clusterv3.Cluster {
-	c := envoy.OriginalDestination(name, wire.RoleMesh)
-	c.UpstreamBindConfig = &corev3.BindConfig{
-		SourceAddress:        envoy.TCPAddress(from, 0).GetSocketAddress(),
-		ExtraSourceAddresses: []*corev3.ExtraSourceAddress{{Address: envoy.TCPAddress(orFrom, 0).GetSocketAddress()}},
-	}
-	return c
+	return envoy.ConnectFrom(envoy.OriginalDestination(name, wire.RoleMesh), from, orFrom)
 }

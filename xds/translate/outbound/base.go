@@ -71,10 +71,14 @@ func (in Inputs) questions() []*resource.Resource {
 			envoy.ScopedRoutes(wire.CatchAllDecide),
 		}, in.podsTable(), in.silent())
 	}
-	return append(envoy.QuestionListeners(),
+	out := append(envoy.QuestionListeners(),
 		envoy.SealCluster(envoy.QuestionCluster(wire.CatchAllDecide)),
 		envoy.Seal(resource.Listener, wire.CatchAllDecide, envoy.TableListener(wire.CatchAllDecide, wire.CatchAllDecide, envoy.AskedOfPod)),
 	)
+	if in.Reconnects {
+		out = append(out, in.silent()...)
+	}
+	return out
 }
 
 // led is a table as it is where a header may lead to it: nobody behind sees that.
@@ -141,6 +145,9 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	decide := p.decide()
 	if !p.Opaque {
 		l.ListenerFilters = in.inspectors()
+		if in.waits(p) {
+			l.ListenerFilters = append(l.ListenerFilters, envoy.MarkHeard())
+		}
 		l.FilterChains = []*listenerv3.FilterChain{
 			in.tlsChain(decide, ""),
 			envoy.FilterChain("http", envoy.MatchHTTP(), p.requests(name, in)...),
@@ -150,7 +157,7 @@ func portListener(name string, p Listening, in Inputs) *listenerv3.Listener {
 	for _, r := range p.Ranges {
 		l.FilterChains = append(l.FilterChains, p.rangeChains(name, r, in)...)
 	}
-	byAddress := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends}
+	byAddress := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends, waits: in.waits(p)}
 	for _, made := range [...]netip.Prefix{host.MadeUp4, host.MadeUp6} {
 		if !slices.ContainsFunc(p.Ranges, func(r part.RangeUse) bool { return r.Prefix.Overlaps(made) }) {
 			continue // the usual case: the default does it
@@ -168,6 +175,12 @@ func (in Inputs) detect(port uint32) time.Duration {
 		return in.DetectWeb
 	}
 	return in.Detect
+}
+
+// waits says whether clients of a sidecar that have said nothing at a port for that long are waited for further where they speak first. At the port of TLS whoever connects shakes hands, also for a pool, and its
+// listener waits for long by itself; its table takes questions in its own way, and not by the internal listener's detour.
+func (in Inputs) waits(p Listening) bool {
+	return in.Reconnects && !p.Opaque && !envoy.AskedStraight(p.decide())
 }
 
 // requests reads requests, and follows the port's table.
@@ -190,7 +203,7 @@ func (p Listening) rangeChains(name string, r part.RangeUse, in Inputs) []*liste
 		return match
 	}
 	decide, asHost := p.decide(), wire.HostPort(r.Host, r.Port)
-	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends}
+	other := tunnel{table: decide, stat: "outbound_" + name, mesh: in.Mesh, told: in.Ends, waits: r.TLS && in.waits(p)}
 	if !r.TLS {
 		other.asRange = asHost
 		return []*listenerv3.FilterChain{envoy.FilterChain(r.Prefix.String(), here(&listenerv3.FilterChainMatch{}), other.filters()...)}

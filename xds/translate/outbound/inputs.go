@@ -30,11 +30,15 @@ type Inputs struct {
 	Detect   time.Duration
 	// DetectWeb is Detect at the ports where clients speak first (AlwaysListening).
 	DetectWeb time.Duration
-	Connect   time.Duration // the mesh's connectTimeout
-	TCPPorts  []uint32      // where nothing is read, beside those that are known for it
-	IPv6      bool
-	Inbound   inbound.Inputs // what comes to the pods
-	Hosts     envoy.InlineHosts
+	// Silence is how long a sidecar waits further for a client that has said nothing, where its address is known for clients that speak first.
+	Silence time.Duration
+	// Reconnects says, of a sidecar, that it can make a connection once more, as it has to for that.
+	Reconnects bool
+	Connect    time.Duration // the mesh's connectTimeout
+	TCPPorts   []uint32      // where nothing is read, beside those that are known for it
+	IPv6       bool
+	Inbound    inbound.Inputs // what comes to the pods
+	Hosts      envoy.InlineHosts
 	// Mesh says that what gets to pods is logged where it comes from, too, and not there alone.
 	Mesh    bool
 	Names   name.Defaults // what DNS does with what is in no name table

@@ -9,19 +9,27 @@ import (
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// silent is where the proxy of a node waits longer for clients that have said nothing at an address, or a port, where they speak first. What begins as a request or as TLS goes to the pod's
-// listener once more; of who still says nothing, or something else, the table is asked as of anybody, and tells what the port is for.
+// silent is where a pod's proxy, that of its node or a sidecar, waits longer for clients that have said nothing at an address, or a port, where they speak first. What begins as a request or as TLS
+// goes to the pod's listener once more; of who still says nothing, or something else, the table is asked as of anybody, and tells what the port is for.
 func (in Inputs) silent() []*resource.Resource {
 	l := envoy.InternalListener(wire.SilentName, []*listenerv3.ListenerFilter{envoy.OriginalDst(), envoy.InspectTLS(), envoy.InspectHTTP()},
 		envoy.FilterChain(chainTLS, envoy.MatchTLS(), envoy.ConnectAgain()...),
 		envoy.FilterChain(chainHTTP, envoy.MatchHTTP(), envoy.ConnectAgain()...),
 	)
-	rest := tunnel{table: envoy.TableFormat, all: true, silent: true, stat: wire.SilentName, mesh: in.Mesh, told: in.Ends}
+	rest := tunnel{table: envoy.TableFormat, all: in.Pods, silent: true, stat: wire.SilentName, mesh: in.Mesh, told: in.Ends}
 	l.DefaultFilterChain = envoy.FilterChain(chainTCP, nil, append([]*listenerv3.Filter{envoy.KnowSilent()}, rest.filters()...)...)
+	patience := in.Silence
+	if in.Pods { // whose ports 80 and 443 come here, too, where nothing is known of the address
+		patience = in.DetectWeb
+	}
+	again := envoy.WithConnectTimeout(envoy.OriginalDestination(wire.SilentAgain, wire.RoleInner), in.Connect)
+	if !in.Pods { // a node's connects from the pod's network
+		envoy.FromLoopback(envoy.ConnectFrom(again, wire.PassthroughSource, wire.PassthroughSource6))
+	}
 	return []*resource.Resource{
 		envoy.SealCluster(envoy.InternalCluster(wire.SilentName)),
-		envoy.SealCluster(envoy.WithConnectTimeout(envoy.OriginalDestination(wire.SilentAgain, wire.RoleInner), in.Connect)),
-		envoy.Seal(resource.Listener, wire.SilentName, envoy.WithDetectionTimeout(l, in.DetectWeb)),
+		envoy.SealCluster(again),
+		envoy.Seal(resource.Listener, wire.SilentName, envoy.WithDetectionTimeout(l, patience)),
 	}
 }
 

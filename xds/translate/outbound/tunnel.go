@@ -24,7 +24,8 @@ type tunnel struct {
 	mesh    bool   // it is logged where it leads to a pod, too
 	told    bool   // the agent is told when one that leaves has begun
 	own     string // of all, the namespace whose tables they are
-	silent  bool   // of all, its client was slow to begin: it comes by the internal listener that waits longer
+	waits   bool   // by a sidecar's table, it is waited for longer where clients speak first
+	silent  bool   // its client was slow to begin: it comes by the internal listener that waits longer
 	asRange string // what is asked for last, "host:port": the owner of the range that the address is in
 }
 
@@ -42,6 +43,9 @@ func (t tunnel) filters() []*listenerv3.Filter {
 		q.Also[envoy.HeaderSilent] = envoy.SilentFormat
 		whereto = append(whereto, envoy.TellSilent()...)
 	}
+	if t.waits {
+		whereto = append(whereto, envoy.WaitWhereClientsSpeakFirst(t.table)...)
+	}
 	if t.tls {
 		q.Name, q.Also[envoy.HeaderKind] = "%REQUESTED_SERVER_NAME%:%DOWNSTREAM_LOCAL_PORT%", envoy.KindTLS
 		whereto = append(whereto,
@@ -54,7 +58,7 @@ func (t tunnel) filters() []*listenerv3.Filter {
 			envoy.ShareRulings(),
 		)
 	}
-	out := envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Tags: envoy.QuestionTags(q.Name)}
+	out := envoy.TCPProxy{Stat: t.stat, Cluster: wire.BlackHoleCluster, Log: wire.SidecarTunnel, Mesh: t.mesh, Waits: t.waits, Tags: envoy.QuestionTags(q.Name)}
 	if t.silent {
 		out.Tags[wire.TagSource] = envoy.TagFormats[wire.TagSource]
 	}
