@@ -49,7 +49,7 @@ func TestRestartOpensNothing(t *testing.T) {
 		"refused":          {denial("y.test:443"), "x.test", "until then its last good version is used"},
 		"a field misspelt": {strings.Replace(denial("y.test"), "hosts", "hsots", 1), "x.test", "until then its last good version is used"},
 		"no YAML":          {denial("y.test") + "a: [\n", "x.test", "until then the last good version"},
-		"nobody's":         {strings.Replace(denial("y.test"), "name: p", "nmae: p", 1), "x.test", "has no name"},
+		"nobody's":         {strings.Replace(denial("y.test"), "name: p", "title: p", 1), "x.test", "has no name"},
 		"empty":            {"", "x.test", "the file is empty; what it held stays in use"},
 		"removed from it":  {entry("e", "e.com"), "", ""},
 		"a comment":        {"# nothing any more\n", "", ""},
