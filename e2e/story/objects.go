@@ -3,6 +3,7 @@ package story
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"text/template"
@@ -21,8 +22,14 @@ func newConfigDir(in string) (ConfigDir, error) {
 	return c, errors.Join(os.Mkdir(c.Path, 0o755), os.Mkdir(c.staging, 0o755))
 }
 
-// Write puts a file into the directory.
+// Write puts a file into the directory. Without content it is removed: an empty file keeps its objects (docs/adr/0182-what-closes-outlasts-a-restart.md).
 func (c ConfigDir) Write(name, content string) error {
+	if content == "" {
+		if err := c.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
 	return replaceFile(c.staging, filepath.Join(c.Path, name), content)
 }
 
