@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -157,6 +158,11 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 	for _, a := range entry.GetAddresses() {
 		addresses[a] = true
 	}
+	delegates := map[config.Key]bool{}
+	routes, _ := o.Spec.(*networking.VirtualService)
+	for _, h := range routes.GetHttp() {
+		delegates[config.Key{Kind: config.KindVirtualService, Namespace: cmp.Or(h.GetDelegate().GetNamespace(), o.Namespace), Name: h.GetDelegate().GetName()}] = true
+	}
 	return func(other *config.Object) bool {
 		switch other.Key.Kind {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
@@ -167,8 +173,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return o.Key.Kind == config.KindEgressPolicy || o.Key.Kind == config.KindAuthorizationPolicy
 		case config.KindEgressPolicy:
 			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
-		case config.KindVirtualService: // of several for one host the oldest leads
-			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
+		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace
+			return o.Key.Kind == other.Key.Kind && (o.Namespace == other.Key.Namespace || delegates[other.Key])
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
