@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,13 @@ import (
 func TestOtherListenersCountLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, l := podsWith(t)
-		warming := false
-		p.cfg.Warming = func(context.Context) bool { return warming }
+		var warming atomic.Bool
+		p.cfg.Warming = func(context.Context) bool { return warming.Load() }
+		taken := func() {
+			p.Listeners.mu.Lock()
+			defer p.Listeners.mu.Unlock()
+			p.Listeners.taken = true
+		}
 		say := func(body byte) <-chan struct{} {
 			r := p.remote[l.Key()]
 			if r.Templates = nil; body > 0 {
@@ -48,7 +54,7 @@ func TestOtherListenersCountLater(t *testing.T) {
 		if counts := say(0); counts != nil {
 			t.Error("nothing is otherwise, and it does not count at once")
 		}
-		p.Listeners.taken = true
+		taken()
 		counts := say(1)
 		if within(counts, 20*time.Millisecond) {
 			t.Error("it counts before anybody has looked at it")
@@ -57,11 +63,12 @@ func TestOtherListenersCountLater(t *testing.T) {
 		if within(counts, 20*time.Millisecond) {
 			t.Error("it counts before Envoy has taken it")
 		}
-		warming, p.Listeners.taken = true, true
+		warming.Store(true)
+		taken()
 		if within(counts, 20*time.Millisecond) {
 			t.Error("it counts before Envoy listens")
 		}
-		if warming = false; !within(counts, 20*time.Millisecond) {
+		if warming.Store(false); !within(counts, 20*time.Millisecond) {
 			t.Error("it never counts")
 		}
 		counts = say(2) // and Envoy does not take it
