@@ -20,10 +20,7 @@ func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
 		if h.Delegate == nil {
 			continue
 		}
-		key := config.Key{Kind: config.KindVirtualService, Namespace: h.Delegate.Namespace, Name: h.Delegate.Name}
-		if key.Namespace == "" {
-			key.Namespace = r.of.Namespace
-		}
+		key := route.DelegateKey(h.Delegate, r.of.Namespace)
 		field, value := at("spec.http", i, "delegate"), key.Namespace+"/"+key.Name
 		switch _, why := w.delegate(key, r.of.Namespace); why {
 		case notThere:

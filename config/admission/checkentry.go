@@ -113,13 +113,7 @@ func (w *world) defaultGateway() []Finding {
 
 // leavesByGateway says whether everybody who registers a host lets it leave by an egress gateway.
 func (w *world) leavesByGateway(n host.Name) bool {
-	byGateway := func(e *entry) bool {
-		if g, err := mesh.ParseGateway(w.gatewayOf(e)); err == nil {
-			return e.external() && !g.IsDirect()
-		}
-		return e.external() && !w.cfg.DefaultGateway.IsDirect()
-	}
-	return len(w.hosts[n]) > 0 && !w.services[n] && !slices.ContainsFunc(w.hosts[n], func(e *entry) bool { return !byGateway(e) })
+	return len(w.hosts[n]) > 0 && !w.services[n] && !slices.ContainsFunc(w.hosts[n], func(e *entry) bool { return !e.external() || w.leavesDirectly(e) })
 }
 
 // gatewayOf returns the annotation that picks the entry's gateway, "" for none.

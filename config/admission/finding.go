@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/visible"
 )
 
 // Severity says what a finding means for its object.
@@ -39,11 +39,11 @@ type Finding struct {
 func (f Finding) String() string {
 	var parts []string
 	if f.Origin != "" {
-		parts = append(parts, shown(f.Origin))
+		parts = append(parts, visible.Text(f.Origin))
 	}
 	parts = append(parts, string(f.Severity))
 	if f.Key != (config.Key{}) {
-		parts = append(parts, shown(f.Key.String()))
+		parts = append(parts, visible.Text(f.Key.String()))
 	}
 	return strings.Join(append(parts, f.What()), ": ")
 }
@@ -52,7 +52,7 @@ func (f Finding) String() string {
 func (f Finding) What() string {
 	var parts []string
 	if f.Field != "" {
-		parts = append(parts, shown(f.Field))
+		parts = append(parts, visible.Text(f.Field))
 	}
 	if f.Value != "" {
 		parts = append(parts, fmt.Sprintf("%q", f.Value))
@@ -197,19 +197,10 @@ func splitOrigin(origin string) (file string, line int) {
 func (f Finding) Where() string {
 	switch {
 	case f.Key.Kind == "":
-		return shown(f.Origin)
+		return visible.Text(f.Origin)
 	case f.Origin == "":
-		return shown(f.Key.String())
+		return visible.Text(f.Key.String())
 	default:
-		return shown(f.Origin) + ": " + shown(f.Key.String())
+		return visible.Text(f.Origin) + ": " + visible.Text(f.Key.String())
 	}
-}
-
-// shown is a name that others gave, of a file or an object, for terminals and logs: what a terminal would obey, or turn, is shown as its code.
-func shown(name string) string {
-	if !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return name
-	}
-	quoted := strconv.Quote(name)
-	return quoted[1 : len(quoted)-1]
 }

@@ -68,15 +68,8 @@ func TopologyOf(proxyConfig string) (GatewayTopology, error) {
 
 // ReadTopology reads a gatewayTopology as JSON; none, and null, say nothing.
 func ReadTopology(text []byte) (GatewayTopology, error) {
-	in, err := parseTopology(text)
-	if err != nil {
-		return GatewayTopology{}, err
-	}
-	t, problems := readTopology(topologyField, in)
-	if len(problems) > 0 {
-		return GatewayTopology{}, problems[0]
-	}
-	return t, nil
+	_, t, err := parseTopology(text)
+	return t, err
 }
 
 // OnlyTopology gives a ProxyConfig, in JSON, that says of gateways' topology what another one says, and nothing else; "" where that says nothing of it.
@@ -85,10 +78,7 @@ func OnlyTopology(proxyConfig string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := ReadTopology(said); err != nil {
-		return "", err
-	}
-	in, err := parseTopology(said)
+	in, _, err := parseTopology(said)
 	if err != nil || in == nil {
 		return "", err
 	}
@@ -128,13 +118,18 @@ func topologyIn(proxyConfig string) (json.RawMessage, error) {
 	return all[topologyField], err
 }
 
-func parseTopology(text []byte) (*meshconfig.Topology, error) {
+// parseTopology gives a gatewayTopology as Istio's message, nil for none, and what it says.
+func parseTopology(text []byte) (in *meshconfig.Topology, t GatewayTopology, err error) {
 	if len(text) == 0 || string(text) == "null" {
-		return nil, nil
+		return nil, t, nil
 	}
-	in := &meshconfig.Topology{}
+	in = &meshconfig.Topology{}
 	if err := protojson.Unmarshal(text, in); err != nil {
-		return nil, fmt.Errorf("%s: %s", topologyField, strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
+		return nil, t, fmt.Errorf("%s: %s", topologyField, strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
 	}
-	return in, nil
+	t, problems := readTopology(topologyField, in)
+	if len(problems) > 0 {
+		return nil, GatewayTopology{}, problems[0]
+	}
+	return in, t, nil
 }

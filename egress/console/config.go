@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 	"github.com/sallyport/sallyport/serviceentry/registry"

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/schema"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // flowsPage is which workload went to which host, as a picture and as a table.

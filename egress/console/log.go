@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 	"github.com/sallyport/sallyport/egress/audit/store"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // logPage is the log: records, or what they add up to.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/policy/matrix"
 )

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sallyport/sallyport/egress/audit/visible"
+	"github.com/sallyport/sallyport/config/visible"
 )
 
 // said is a text that others wrote, on a page. In what html/template takes for plain text (SVG's titles, too) it is visible.Text.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // Log answers one SELECT. A query.Source is one.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
-	"github.com/sallyport/sallyport/egress/audit/visible"
+	"github.com/sallyport/sallyport/config/visible"
 )
 
 // mostLines bounds the evidence that a comment has.

@@ -1,12 +1,20 @@
 package route
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/sallyport/sallyport/config"
 )
+
+// DelegateKey is the object that a route of a VirtualService of a namespace names.
+func DelegateKey(d *networking.Delegate, namespace string) config.Key {
+	return config.Key{Kind: config.KindVirtualService, Namespace: cmp.Or(d.Namespace, namespace), Name: d.Name}
+}
 
 // Delegates are the objects that the routes of a VirtualService are to come from, in order and each once.
 func (r *Routes) Delegates() []config.Key {

@@ -45,14 +45,10 @@ func Parse(o *config.Object, spec *networking.VirtualService) Routes {
 		r := p.http(h)
 		r.Field = fmt.Sprintf("http[%d]", i)
 		if d := h.Delegate; d != nil {
-			to := config.Key{Kind: config.KindVirtualService, Namespace: d.Namespace, Name: d.Name}
-			if to.Namespace == "" {
-				to.Namespace = o.Namespace
-			}
 			if len(h.Match) > 0 && len(r.Matches) == 0 {
 				continue // it matches nothing, and not all
 			}
-			out.delegated = append(out.delegated, delegated{r, to, len(out.HTTP)})
+			out.delegated = append(out.delegated, delegated{r, DelegateKey(d, o.Namespace), len(out.HTTP)})
 			continue
 		}
 		if r.does() {

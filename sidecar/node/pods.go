@@ -129,7 +129,7 @@ func New(cfg Config) (*Pods, error) {
 		}
 	}
 	p.readPods()
-	p.lookAt()
+	p.lookAtAll()
 	if cfg.Plugin != nil {
 		cfg.Plugin.Wait()
 	}

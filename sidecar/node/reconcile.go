@@ -65,7 +65,7 @@ func (p *Pods) awaits(ctx context.Context, changes <-chan fsnotify.Event, tick <
 			}
 		case <-tick:
 			p.readPods()
-			p.lookAt()
+			p.lookAtAll()
 			p.find()
 			return true
 		}
@@ -78,20 +78,18 @@ type networksToLookAt struct {
 	some map[string]bool // by the pods' keys
 }
 
-// lookAt has pods' networks looked at when it is looked next who should be served; of none, all.
-func (p *Pods) lookAt(pods ...string) {
+// lookAtAll has all pods' networks looked at when it is looked next who should be served.
+func (p *Pods) lookAtAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looks.add(pods...)
+	p.looks.all = true
 }
 
-func (n *networksToLookAt) add(pods ...string) {
-	if n.all = n.all || len(pods) == 0; n.some == nil {
+func (n *networksToLookAt) add(pod string) {
+	if n.some == nil {
 		n.some = map[string]bool{}
 	}
-	for _, key := range pods {
-		n.some[key] = true
-	}
+	n.some[pod] = true
 }
 
 // take says of which pods they are to be looked at, which is done with that.

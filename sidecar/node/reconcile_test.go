@@ -72,7 +72,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Errorf("in the mesh: begin %v, end %v", begin, end)
 	}
 	p.remote[l.Key()] = ambient.Pod{UID: "u1"}
-	p.lookAt(l.Key())
+	p.looks.add(l.Key())
 	if begin, _, end := p.differs(); len(begin) != 0 || len(end) != 1 || !end[0].letOut {
 		t.Errorf("out of it: begin %v, end %v", begin, end)
 	}
@@ -81,7 +81,7 @@ func TestLeftByAnEarlierAgent(t *testing.T) {
 		t.Error("the path of another pod's network is removed")
 	}
 	p.unlink(l)
-	p.lookAt(l.Key())
+	p.looks.add(l.Key())
 	if begin, _, end := p.differs(); len(begin)+len(end) != 0 {
 		t.Errorf("never served: begin %v, end %v", begin, end)
 	}
@@ -241,7 +241,7 @@ func TestOnePodIsLookedAt(t *testing.T) {
 	if err := errors.Join(os.Remove(l.Network), p.write(l)); err != nil {
 		t.Fatal(err)
 	}
-	for name, look := range map[string]func(){"nothing": func() {}, "another one": func() { p.lookAt(other.Key()) }} {
+	for name, look := range map[string]func(){"nothing": func() {}, "another one": func() { p.looks.add(other.Key()) }} {
 		look()
 		if _, _, end := p.differs(); len(end) != 0 || p.local[l.Key()] != l {
 			t.Errorf("%s was said, and %v is looked at", name, end)
@@ -253,7 +253,7 @@ func TestOnePodIsLookedAt(t *testing.T) {
 	if p.readChanged(fsnotify.Event{Name: p.file(l) + ".new"}, nil) || len(p.files) != 0 {
 		t.Errorf("what is not written yet was read: %v", p.files)
 	}
-	p.lookAt()
+	p.lookAtAll()
 	if _, _, end := p.differs(); len(end) != 1 || end[0].local != l {
 		t.Errorf("at all: %v", end)
 	}

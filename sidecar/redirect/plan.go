@@ -3,6 +3,8 @@ package redirect
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // Family is an address family; its value is the name used in plans and logs.
@@ -29,7 +31,9 @@ func (f Family) pick(v4, v6 string) string {
 func (f Family) loopback() string { return f.pick("127.0.0.1/32", "::1/128") }
 
 // passthrough is the source address of the proxy's connections to its own application.
-func (f Family) passthrough() string { return f.pick("127.0.0.6/32", "::6/128") }
+func (f Family) passthrough() string {
+	return f.pick(wire.PassthroughSource+"/32", wire.PassthroughSource6+"/128")
+}
 
 // of keeps the prefixes of the family.
 func (f Family) of(prefixes []netip.Prefix) []netip.Prefix {

@@ -39,12 +39,7 @@ func (t *Table) RunHalf(ctx context.Context) {
 			t.cfg.Log.Info("connections are ended whose client has said all, and whose server neither answers nor ends", "connections", ended, "quiet_for", halfRest)
 		}
 		if err != nil {
-			t.mu.Lock()
-			complain := seldom(&t.complained)
-			t.mu.Unlock()
-			if complain {
-				t.cfg.Log.Warn("it is not known which connections are half closed; they are kept", "err", err)
-			}
+			t.notFound(err, "it is not known which connections are half closed; they are kept")
 		}
 	}
 }
@@ -62,15 +57,9 @@ func (t *Table) endHalf(ctx context.Context, rests time.Duration, most int) (end
 		if ctx.Err() != nil {
 			break
 		}
-		err := t.cfg.Ender.End(ctx, c)
-		t.mu.Lock()
-		if err == nil {
+		if t.endResting(ctx, c, &t.stats.Half, "a half-closed connection could not be ended", "server", c.Remote) {
 			ended++
-			t.stats.Half++
-		} else {
-			t.notEnded(err, "a half-closed connection could not be ended", "server", c.Remote)
 		}
-		t.mu.Unlock()
 	}
 	return ended, nil
 }

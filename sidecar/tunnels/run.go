@@ -161,6 +161,29 @@ func (t *Table) end(ctx context.Context, q *question, of *tunnel, why string) {
 	}
 }
 
+// endResting ends a connection that is in use by nobody, and counts it, or that it could not: it says whether it did.
+func (t *Table) endResting(ctx context.Context, c sockdiag.Connection, count *uint64, failed string, which ...any) bool {
+	err := t.cfg.Ender.End(ctx, c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.notEnded(err, failed, which...)
+		return false
+	}
+	*count++
+	return true
+}
+
+// notFound says, now and then, that connections could not be looked for.
+func (t *Table) notFound(err error, what string) {
+	t.mu.Lock()
+	complain := seldom(&t.complained)
+	t.mu.Unlock()
+	if complain {
+		t.cfg.Log.Warn(what, "err", err)
+	}
+}
+
 // notEnded counts a connection that was not ended, and says of which, if it is not one that had gone by itself. The table is held.
 func (t *Table) notEnded(err error, what string, which ...any) {
 	if errors.Is(err, sockdiag.ErrGone) {

@@ -104,12 +104,7 @@ func (t *Table) endSilent(ctx context.Context, lost func(context.Context) (bool,
 		}
 	}
 	if err != nil {
-		t.mu.Lock()
-		complain := seldom(&t.complained)
-		t.mu.Unlock()
-		if complain {
-			t.cfg.Log.Warn("it is not known which connections never carried a request; they are kept", "err", err)
-		}
+		t.notFound(err, "it is not known which connections never carried a request; they are kept")
 		return
 	}
 	if time.Since(began) > silentEvery {
@@ -187,13 +182,5 @@ func (t *Table) endQuiet(ctx context.Context, c sockdiag.Connection) bool {
 	if spoke {
 		return false
 	}
-	err := t.cfg.Ender.End(ctx, c)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err == nil {
-		t.stats.Silent++
-		return true
-	}
-	t.notEnded(err, "a connection that never carried a request could not be ended", "from", c.Remote)
-	return false
+	return t.endResting(ctx, c, &t.stats.Silent, "a connection that never carried a request could not be ended", "from", c.Remote)
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sallyport/sallyport/egress/audit/visible"
+	"github.com/sallyport/sallyport/config/visible"
 )
 
 // Mark is what a verdict looks like at the beginning of a line.

@@ -65,9 +65,10 @@ func (c *Cache) endRests() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rests = nil
-	if next := earlier(c.endLeaving(), c.letCome()); !next.IsZero() {
+	if next := c.endLeaving(); !next.IsZero() {
 		c.watchRests(next)
 	}
+	c.letCome()
 	c.watchHolds()
 	types := []resource.Type{resource.Cluster, resource.Endpoints, resource.VirtualHost}
 	for _, st := range c.streams {

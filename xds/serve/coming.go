@@ -38,7 +38,7 @@ func (c *Cache) turn(was *registry.Snapshot, changed registry.Changed) (turned m
 			before = held.from
 		}
 		ways, now := before.WaypointsOf(host), c.snapshot.WaypointsOf(host)
-		by := slices.DeleteFunc(now, func(g registry.Ref) bool { return slices.Contains(ways, g) || !c.hears(g) })
+		by := slices.DeleteFunc(slices.Clone(now), func(g registry.Ref) bool { return slices.Contains(ways, g) || !c.hears(g) })
 		switch {
 		case len(by) > 0 && held != nil:
 			held.by = by
@@ -46,7 +46,7 @@ func (c *Cache) turn(was *registry.Snapshot, changed registry.Changed) (turned m
 			c.coming[host] = &coming{from: was, by: by, until: time.Now().Add(frontTime.get())}
 			c.translator.Keep(host, was)
 		default:
-			if !slices.Equal(ways, c.snapshot.WaypointsOf(host)) {
+			if !slices.Equal(ways, now) {
 				turned[host] = true
 			}
 			if held != nil {
@@ -91,11 +91,12 @@ func (c *Cache) hears(waypoint registry.Ref) bool {
 	return false
 }
 
-// letCome lets hosts come behind waypoints that know them, and those that have waited for long enough, and says when there will be more. The cache is held.
-func (c *Cache) letCome() (next time.Time) {
+// letCome lets hosts come behind waypoints that know them, and those that have waited for long enough. The cache is held.
+func (c *Cache) letCome() {
 	if len(c.coming) == 0 {
-		return next
+		return
 	}
+	var next time.Time
 	now, told := time.Now(), c.podsTold()
 	come := map[string]bool{}
 	for host, h := range c.coming {
@@ -114,7 +115,7 @@ func (c *Cache) letCome() (next time.Time) {
 		c.watchRests(next)
 	}
 	if len(come) == 0 {
-		return next
+		return
 	}
 	for host := range come {
 		delete(c.coming, host)
@@ -126,7 +127,6 @@ func (c *Cache) letCome() (next time.Time) {
 			st.push()
 		}
 	}
-	return next
 }
 
 // know says whether pods of these waypoints have said something about all that they were sent.

@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // inventory is the objects that stand, for those who ask beside the registry: who is a pod, what is a namespace
@@ -161,7 +161,9 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 	delegates := map[config.Key]bool{}
 	routes, _ := o.Spec.(*networking.VirtualService)
 	for _, h := range routes.GetHttp() {
-		delegates[config.Key{Kind: config.KindVirtualService, Namespace: cmp.Or(h.GetDelegate().GetNamespace(), o.Namespace), Name: h.GetDelegate().GetName()}] = true
+		if h.Delegate != nil {
+			delegates[route.DelegateKey(h.Delegate, o.Namespace)] = true
+		}
 	}
 	return func(other *config.Object) bool {
 		switch other.Key.Kind {

@@ -9,6 +9,7 @@
 
 #include "bounded.h"
 #include "break.h"
+#include "errors.h"
 #include "stack.h"
 
 // Each of the two allocators that DuckDB uses: the C library's, by way of C++, and one of its own, which the linker has call this file's
@@ -39,18 +40,6 @@ static _Atomic int64_t taken; // by all bounded threads, since each of them was
 
 static __thread int bounded, refused;
 static __thread int64_t most, beyond, little, own; // bytes; own is this thread's part of taken
-
-// What C++ knows of a thread's errors (the ABI's 2.2.2).
-struct errors {
-	void *caught;
-	unsigned int uncaught;
-};
-extern struct errors *__cxa_get_globals(void);
-
-static int handling(void) {
-	struct errors *now = __cxa_get_globals();
-	return now->caught || now->uncaught;
-}
 
 static int room(size_t bytes) {
 	if (!bounded) return 1;

@@ -7,6 +7,7 @@
 #include <unwind.h>
 
 #include "break.h"
+#include "errors.h"
 
 struct sallyport_statement {
 	_Atomic int ending; // it is to break off
@@ -15,12 +16,7 @@ struct sallyport_statement {
 static __thread struct sallyport_statement own;
 static __thread int broken;
 
-// The C++ ABI's, chapter 2: how an error is made, and what is known of a thread's errors.
-struct errors {
-	void *caught;
-	unsigned int uncaught;
-};
-extern struct errors *__cxa_get_globals(void);
+// The C++ ABI's, chapter 2: how an error is made.
 extern void *__cxa_allocate_exception(size_t);
 extern void __cxa_free_exception(void *);
 extern int *__cxa_init_primary_exception(void *, void *, void (*)(void *)); // how many hold it comes first
@@ -29,14 +25,14 @@ extern void _ZNSt9bad_allocD1Ev(void *);
 
 // try_to_break throws, and returns where nobody would take it.
 static void try_to_break(void) {
-	struct errors *now = __cxa_get_globals();
-	if (now->caught || now->uncaught) return; // it ends already
+	if (handling()) return; // it ends already
 	atomic_store_explicit(&own.ending, 0, memory_order_relaxed); // the error itself asks for memory
 	int was = broken;
 	broken = 1;
 	void **error = __cxa_allocate_exception(sizeof *error);
 	*error = _ZTVSt9bad_alloc + 2;
 	*__cxa_init_primary_exception(error, _ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev) = 1;
+	struct errors *now = __cxa_get_globals();
 	now->uncaught++;
 	_Unwind_RaiseException((struct _Unwind_Exception *)error - 1);
 	now->uncaught--;

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
-	"github.com/sallyport/sallyport/egress/audit/visible"
 )
 
 // table aligns columns. It holds rows back until Flush, at most tableRows; widths only grow, so that later rows stay

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/egress/audit/visible"
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/detect"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport/sallyport/egress/audit/visible"
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/simulate"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 )

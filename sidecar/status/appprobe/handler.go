@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // maxAtOnce bounds the probes that run at the same time; others wait for their turn within their timeout.
@@ -17,8 +19,8 @@ const maxAtOnce = 16
 // Addresses that the pod's redirection knows as the proxy's own towards the application: connections from them are
 // not caught again.
 var (
-	source4 = netip.MustParseAddr("127.0.0.6")
-	source6 = netip.MustParseAddr("::6")
+	source4 = netip.MustParseAddr(wire.PassthroughSource)
+	source6 = netip.MustParseAddr(wire.PassthroughSource6)
 )
 
 // handler performs probes. It keeps no connections.
