@@ -122,7 +122,8 @@ func (a *attack) notTLSInside(t *testing.T) {
 func (a *attack) strangeAuthorities(t *testing.T) {
 	for authority, allowed := range map[string]string{
 		"EXTERNAL.com:443":                 "200",
-		"external.com.:443":                "",
+		"external.com.:443":                "200", // the same name
+		"external.com..:443":               "",
 		"external.com:0443":                "",
 		"external.com:444":                 "",
 		"external.com:":                    "",

@@ -58,7 +58,10 @@ func TestExplainAgreesWithEnvoyOfPolicies(t *testing.T) {
 // everything tries all destinations by all schemes, and compares.
 func (d *differential) everything(t *testing.T) {
 	t.Helper()
-	cases := []*trial{parse("tcp://exact.test:3306")} // where the server speaks first
+	cases := []*trial{
+		parse("tcp://exact.test:3306"),                                                                                                    // where the server speaks first
+		parse("http://exact.test.:80"), parse("http://a.wild.test.:80"), parse("http://direct.test.:80"), parse("http://nobody.test.:80"), // with the root's dot
+	}
 	for _, destination := range destinations {
 		for _, scheme := range []string{"http", "https", "tls", "tcp"} {
 			cases = append(cases, parse(scheme+"://"+destination))
@@ -70,7 +73,7 @@ func (d *differential) everything(t *testing.T) {
 		c.began = time.Now()
 		_, err := d.app.resolve(d.ctx, c.host)
 		c.refused = refused(err)
-		c.peer, c.err = d.app.try(d.ctx, c.scheme, c.host, c.port, "/?a=secret")
+		c.peer, c.err = d.app.try(d.ctx, c.scheme, c.written, c.port, "/?a=secret")
 		c.end = time.Now()
 	}
 	if err := explained.Wait(); err != nil {
@@ -112,6 +115,7 @@ type trial struct {
 	url        string
 	scheme     string
 	host       string
+	written    string // the host as the app writes it
 	port       uint16
 	said       explanation
 	peer       netip.Addr // of the server, where one answered
@@ -224,7 +228,7 @@ func parse(url string) *trial {
 	scheme, destination, _ := strings.Cut(url, "://")
 	host, port, _ := net.SplitHostPort(destination)
 	n, _ := strconv.ParseUint(port, 10, 16)
-	return &trial{url: url, scheme: scheme, host: host, port: uint16(n)}
+	return &trial{url: url, scheme: scheme, host: strings.TrimSuffix(host, "."), written: host, port: uint16(n)}
 }
 
 // compare waits until the log has a record of every try, and holds it and the try against what was said.

@@ -267,7 +267,7 @@ func (c caller) resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if completes(host) {
 		host = completed(host) // as the pod's resolv.conf has it searched for
 	}
-	found, err := resolver.LookupNetIP(ctx, "ip4", host+".")
+	found, err := resolver.LookupNetIP(ctx, "ip4", strings.TrimSuffix(host, ".")+".")
 	if err != nil {
 		return netip.Addr{}, err
 	}

@@ -403,7 +403,9 @@ func TestForwardProxyKeepsToItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		headers <- req.Header.Clone()
+		got := req.Header.Clone()
+		got.Set("Host", req.Host)
+		headers <- got
 		w.Header().Set("Proxy-Authenticate", `Basic realm="phishing"`)
 	})}
 	go func() { _ = server.Serve(l) }()
@@ -461,6 +463,14 @@ spec:
 	}
 	if v := resp.Header.Get("Proxy-Authenticate"); v != "" {
 		t.Errorf("a server outside asks for the proxy's password: %q", v)
+	}
+	for len(headers) > 0 { // of tries whose answer was late
+		<-headers
+	}
+	if resp, err = send("http://headers.test.:" + open + "/"); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("with the root's dot: %v, %v", resp, err)
+	} else if host := (<-headers).Get("Host"); host != "headers.test:"+open {
+		t.Errorf("with the root's dot, the server is asked for %q", host)
 	}
 	resp, err = send("http://loop.test:" + own + "/")
 	if err != nil || resp.StatusCode != http.StatusLoopDetected {

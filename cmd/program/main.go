@@ -13,10 +13,10 @@ import (
 )
 
 // Main executes the root command and ends the process. SIGINT or SIGTERM ends the command's context; a second one ends the
-// process at once. An error is printed with the program's name before it, unless it only means No, which the command
+// process at once. SIGHUP does what hangUp says. An error is printed with the program's name before it, unless it only means No, which the command
 // has said itself.
 func Main(root *cobra.Command) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), append(hangUp(root.Name()), os.Interrupt, syscall.SIGTERM)...)
 	context.AfterFunc(ctx, stop)
 	err := root.ExecuteContext(ctx)
 	code := ExitCode(err)

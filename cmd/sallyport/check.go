@@ -128,12 +128,18 @@ func (f *checkFlags) readFiles(stdin io.Reader, objects *check.Objects, result *
 	for _, name := range f.files {
 		paths := []string{name}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			if paths, err = dir.List(name); err != nil {
+			var unread []admission.Finding
+			if paths, unread, err = dir.List(name); err != nil {
 				return program.Misuse(fmt.Errorf("-f %s: %w", name, err))
 			}
+			result.add(unread)
 		}
 		for _, path := range paths {
 			data, err := readObjects(stdin, path)
+			if err != nil && path != name { // one of a directory's
+				result.add([]admission.Finding{dir.Unreadable(path, err)})
+				continue
+			}
 			if err != nil {
 				return program.Misuse(fmt.Errorf("-f %s: %w", path, err))
 			}

@@ -53,7 +53,10 @@ istio-ca), the CA is kept in Secrets, and the API server asks about pods and obj
 --webhook-addr. Several replicas may run: all serve, one of them writes.
 
 The audit records go to a server process of their own, which the controller starts and
-watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data DATA".`,
+watches; it keeps them in DATA/audit. It is asked with "sallyport audit --data DATA".
+
+SIGTERM ends it. SIGHUP does where it has a terminal; a service that gets one says that nothing
+is read again, and goes on: files are read as they change.`,
 		Example: `  sallyport controller --config-dir ./mesh --data /var/lib/sallyport
   sallyport controller --config-dir ./mesh --mesh-config mesh.yaml --host controller.example
   sallyport controller --kubeconfig ~/.kube/config --data /var/lib/sallyport --webhook-addr ''`,

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sallyport/sallyport/cmd/program"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/sidecar/inject/manifest"
 )
@@ -104,7 +104,7 @@ func readObjects(stdin io.Reader, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(stdin, manifest.MaxFile+1))
 	}
-	return os.ReadFile(name)
+	return wholefile.Read(name, manifest.MaxFile)
 }
 
 // tell says what became of each object.
@@ -127,7 +127,7 @@ func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
 	var from string
 	switch {
 	case f.settingsGiven:
-		data, err := os.ReadFile(f.settings)
+		data, err := wholefile.Read(f.settings, manifest.MaxFile)
 		if err != nil {
 			return inject.Settings{}, program.Misuse(fmt.Errorf("--injection-config: %w", err))
 		}

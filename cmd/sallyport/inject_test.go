@@ -49,6 +49,7 @@ func TestInjectCommand(t *testing.T) {
 		{"no file", "", nil, exitUsage, "", "-f FILE"},
 		{"an argument", "", []string{"web.yaml"}, exitUsage, "", "-f"},
 		{"no such file", "", []string{"-f", filepath.Join(dir, "none")}, exitUsage, "", "no such file"},
+		{"no file at all", "", []string{"-f", "/dev/zero"}, exitUsage, "", "it is a device"},
 		{"no such settings", "", []string{"-f", service, "--injection-config", filepath.Join(dir, "none")}, exitUsage, "", "no such file"},
 		{"wrong settings", "", []string{"-f", service, "--injection-config", service}, exitUsage, "", "unknown field"},
 		{"two settings", "", []string{"-f", service, "--injection-config", settings, "--context", "a"}, exitUsage, "", "name one of the two"},

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/dir"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/egress/simulate"
 )
 
@@ -35,6 +36,7 @@ func lintCommand() *cobra.Command {
 		Long: `Find every object that would be rejected, or that does not do what it seems to. A FILE is
 a YAML or JSON file, a directory of them, or - for standard input. The files are judged
 together, as if they were the whole configuration, in the words that the control plane uses.
+What cannot be read in a directory is an error beside others.
 
 With --kubeconfig or --context a cluster is judged. FILEs beside it are judged as if they were
 applied to it: what is said is about them, and about what they change for the cluster's objects.
@@ -142,7 +144,7 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 	return nil
 }
 
-// lintArgument reads a file, a directory or standard input, and adds what is wrong with each object.
+// lintArgument reads a file, a directory or standard input, and adds what is wrong with each object. What cannot be read in a directory is found wrong, beside the rest.
 func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]config.Object, error) {
 	if arg == "-" {
 		data, err := io.ReadAll(io.LimitReader(stdin, decode.MaxFile+1))
@@ -152,17 +154,24 @@ func lintArgument(stdin io.Reader, arg string, result *lintResult) ([]config.Obj
 	if err != nil {
 		return nil, err
 	}
-	paths := []string{arg}
-	if info.IsDir() {
-		if paths, err = dir.List(arg); err != nil {
-			return nil, err
-		}
-	}
-	var objects []config.Object
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+	if !info.IsDir() {
+		data, err := wholefile.Read(arg, decode.MaxFile)
 		if err != nil {
 			return nil, err
+		}
+		return lintData(arg, data, result), nil
+	}
+	paths, unread, err := dir.List(arg)
+	if err != nil {
+		return nil, err
+	}
+	result.add(unread)
+	var objects []config.Object
+	for _, path := range paths {
+		data, err := wholefile.Read(path, decode.MaxFile)
+		if err != nil {
+			result.add([]admission.Finding{dir.Unreadable(path, err)})
+			continue
 		}
 		objects = append(objects, lintData(path, data, result)...)
 	}

@@ -20,7 +20,7 @@ func TestLint(t *testing.T) {
 	for name, text := range map[string]string{
 		"good.yaml": lintGood, "warn.yaml": lintWarn, "bad.yaml": lintGood + "---\n" + lintBad,
 		"dir/a.yaml": lintWarn, "dir/.b.yaml": lintBad, "dir/notes.txt": "a: [", "broken.yaml": "a: [",
-		"mesh.yaml": "rootNamespace: x", "wrong.yaml": "rootNamspace: x",
+		"mesh.yaml": "rootNamespace: x", "wrong.yaml": "rootNamspace: x", "looped/warn.yaml": lintWarn,
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -28,6 +28,9 @@ func TestLint(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Symlink("loop.yaml", "looped/loop.yaml"); err != nil {
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		args, stdin string
@@ -40,6 +43,10 @@ func TestLint(t *testing.T) {
 		{"good.yaml --strict", "", exitDone, ""},
 		{"bad.yaml", "", exitNo, "bad.yaml:6: ServiceEntry default/bad\n  error: spec.hosts[0]: \"*\""},
 		{"dir", "", exitDone, "dir/a.yaml:1: ServiceEntry default/plain\n"},
+		{"looped", "", exitNo, "looped/loop.yaml\n  error: cannot be read: too many levels of symbolic links"},
+		{"looped", "", exitNo, "looped/warn.yaml:1: ServiceEntry default/plain\n"}, // beside it
+		{"looped/loop.yaml", "", exitUsage, "too many levels"},
+		{"/dev/zero", "", exitUsage, "it is a device: name a file"},
 		{"broken.yaml", "", exitNo, "broken.yaml:1\n  error: not YAML"},
 		{"-", lintBad, exitNo, "stdin:1: ServiceEntry default/bad\n"},
 		{"--mesh-config mesh.yaml good.yaml", "", exitDone, ""},

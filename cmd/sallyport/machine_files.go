@@ -117,7 +117,7 @@ and as user 1337:
 
 // group is the one that is meant, of the file.
 func (f *machineFlags) group() (*config.Object, error) {
-	text, err := os.ReadFile(f.file)
+	text, err := wholefile.Read(f.file, decode.MaxFile)
 	if err != nil {
 		return nil, program.Misuse(err)
 	}

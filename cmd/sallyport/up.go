@@ -45,7 +45,8 @@ and laptops.
 
 Programs use it by HTTP_PROXY and HTTPS_PROXY. A host that a ServiceEntry in DIR registers (and
 exports to namespace "default") goes out; any other gets 403 and is recorded. Files may change
-at any time. Ctrl-C ends it cleanly.
+at any time. Ctrl-C and SIGTERM end it cleanly, and so does SIGHUP where it has a terminal; a
+service is told nothing by SIGHUP, and says so.
 
 A name that resolves to a private, loopback, link-local or metadata address is refused and recorded
 unless --allow-private, or sallyport.dns.allowPrivate in the file of --mesh-config, covers it. When every --dns-server given is on loopback, names may be on loopback too.`,

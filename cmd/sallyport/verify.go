@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
 	"github.com/sallyport/sallyport/cmd/sallyport/judge"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/serviceentry/policy"
 	"github.com/sallyport/sallyport/sidecar/verify"
 )
@@ -205,20 +206,23 @@ func (f *verifyFlags) askUp(ctx context.Context) func(string) (policy.Explanatio
 	}
 }
 
+// maxReport bounds what is read of a report, in bytes; real ones have some KiB.
+const maxReport = 16 << 20
+
 // readResults judges what was tried elsewhere.
 func (f *verifyFlags) readResults(cmd *cobra.Command) (string, []judge.Finding, error) {
-	in := cmd.InOrStdin()
-	if f.results != "-" {
-		file, err := os.Open(f.results)
-		if err != nil {
-			return "", nil, program.Misuse(fmt.Errorf("--results %q: %w", f.results, err))
-		}
-		defer func() { _ = file.Close() }()
-		in = file
+	var text []byte
+	var err error
+	if f.results == "-" {
+		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxReport+1))
+	} else {
+		text, err = wholefile.Read(f.results, maxReport)
 	}
-	text, err := io.ReadAll(in)
+	if err == nil && len(text) > maxReport {
+		err = fmt.Errorf("it has more than %d bytes, which is what is read at most", maxReport)
+	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, program.Misuse(fmt.Errorf("--results %q: %w", f.results, err))
 	}
 	report, err := readReport(text)
 	if err != nil {

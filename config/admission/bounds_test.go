@@ -78,3 +78,35 @@ func TestTooManyDelegated(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// TestTooManySubsets: a rule's subsets that come to too much with what an entry registers are said not to count.
+func TestTooManySubsets(t *testing.T) {
+	for _, c := range []struct {
+		hosts, ports, subsets int
+		host, gateway, says   string
+	}{
+		{100, 2, 256, "*.multi.test", "direct", ""},
+		{256, 2, 256, "*.multi.test", "direct", "DestinationRule a/x: spec.subsets: \"256\": for h1.multi.test they come to 131584 clusters and endpoints"},
+		{256, 2, 256, "h2.multi.test", "direct", "for h2.multi.test"},
+		{256, 2, 256, "*.multi.test", "istio-system/out", ""},
+		{256, 256, 1, "*.other.test", "direct", ""},
+		{256, 256, 0, "*.multi.test", "direct", ""},
+	} {
+		text := "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x, namespace: a, annotations: {egress.sallyport.io/gateway: " + c.gateway + "}}\nspec: {location: MESH_EXTERNAL, resolution: DNS, hosts: [" +
+			times(c.hosts, "hN.multi.test") + "], ports: [" + times(c.ports, "{number: N, name: http-N, protocol: HTTP}") + "]}\n---\n" +
+			"apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: x, namespace: a}\nspec: {host: \"" + c.host + "\", subsets: [" + times(c.subsets, "{name: sN, labels: {v: lN}}") + "]}\n"
+		r := decode.File("a.yaml", []byte(text))
+		if len(r.Objects) != 2 {
+			t.Fatal(r.Findings)
+		}
+		var said []string
+		for _, f := range admission.Check(r.Objects, mesh.Default()) {
+			if strings.Contains(f.Message, "none counts") {
+				said = append(said, f.String())
+			}
+		}
+		if all := strings.Join(said, "\n"); len(said) > 1 || (all == "") != (c.says == "") || !strings.Contains(all, c.says) {
+			t.Errorf("%+v: %q", c, all)
+		}
+	}
+}

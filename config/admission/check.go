@@ -57,6 +57,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 		case *networking.DestinationRule:
 			w.checkRuleHost(r, spec)
 			w.checkRuleTLS(r, spec)
+			w.checkRuleSubsets(r, spec)
 			w.checkCredential(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *networking.VirtualService:

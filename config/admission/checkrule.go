@@ -7,8 +7,10 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -28,6 +30,41 @@ func (w *world) checkRuleHost(r *report, d *networking.DestinationRule) {
 	}
 	r.warn("spec.host", d.Host, "no ServiceEntry and no Service has this host, so the rule has no effect", fix)
 }
+
+// checkRuleSubsets warns of subsets that do not count, since they come to too much with what an entry registers.
+func (w *world) checkRuleSubsets(r *report, d *networking.DestinationRule) {
+	if len(d.Subsets) == 0 {
+		return
+	}
+	n := w.fullName(d.Host, r.of.Namespace)
+	for _, e := range w.entries {
+		at, tooMany := registry.TooManySubsets(len(d.Subsets), len(e.spec.Hosts), len(e.spec.Ports), len(e.spec.Endpoints))
+		if !tooMany {
+			continue
+		}
+		for _, name := range e.names {
+			if (name == n || n.IsWildcard() && host.Matches(n, name)) && !w.leavesByGateway(name) {
+				r.findings = append(r.findings, tooManySubsets(r.of, e.object.Key, string(name), at))
+				return
+			}
+		}
+	}
+}
+
+// TooManySubsets is what is said of an entry for one of whose hosts the subsets of a DestinationRule do not count.
+func TooManySubsets(entry config.Object, rule config.Key, host string, comesTo int) Finding {
+	r := &report{of: entry}
+	r.warn("spec.hosts", host, fmt.Sprintf("the subsets of %s come to %d clusters and endpoints with all that this ServiceEntry registers, so that none counts, and nothing that leads to one is sent", rule, comesTo), fewerSubsets)
+	return r.findings[0]
+}
+
+func tooManySubsets(rule config.Object, entry config.Key, host string, comesTo int) Finding {
+	r := &report{of: rule}
+	r.warn("spec.subsets", len(rule.Spec.(*networking.DestinationRule).Subsets), fmt.Sprintf("for %s they come to %d clusters and endpoints with all that %s registers, so that none counts there, and nothing that leads to one is sent", host, comesTo, entry), fewerSubsets)
+	return r.findings[0]
+}
+
+const fewerSubsets = "write fewer subsets, or the hosts and ports into several ServiceEntries"
 
 // closestHost looks for what n was probably meant to be. It gives up on large meshes, where it would take long.
 func (w *world) closestHost(n host.Name) string {

@@ -82,6 +82,14 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 			problems = append(problems, problem(d.field, d.into.String(), "is negative", `write a duration as in "5s"`))
 		}
 	}
+	if in.ConnectTimeout != nil && 0 <= c.ConnectTimeout && c.ConnectTimeout < time.Millisecond { // with 0 Envoy refuses clusters
+		problems = append(problems, problem("connectTimeout", c.ConnectTimeout.String(), "is less than a millisecond", `write a duration as in "5s"`))
+	}
+	if in.ProtocolDetectionTimeout != nil && c.ProtocolDetectionTimeout == 0 {
+		c.Ignored = append(c.Ignored, problem("protocolDetectionTimeout", "0s",
+			"is not applied: in Istio it means for ever, and who connects and says nothing would keep a place for ever; it is as if the field was not there",
+			`remove it, or write how long clients are waited for, as in "60s"`))
+	}
 	return problems
 }
 

@@ -30,7 +30,7 @@ type Config struct {
 	DefaultServiceEntryExportTo    []string
 	DefaultVirtualServiceExportTo  []string
 	DefaultDestinationRuleExportTo []string
-	// ProtocolDetectionTimeout is how long a listener waits for a client's first bytes; 0 means for ever.
+	// ProtocolDetectionTimeout is how long a listener waits for a client's first bytes; 0 means as long as proxies do by themselves.
 	ProtocolDetectionTimeout time.Duration
 	// TCPPorts are ports, beside those that are known for it, at which proxies of workloads wait for no client's first bytes and take
 	// everything for TCP. Sorted.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	sigsjson "sigs.k8s.io/json"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/fields"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 )
 
 // maxFile bounds a settings file; real ones have a few KiB.
@@ -19,16 +19,12 @@ const maxFile = 1 << 20
 
 // Load reads a file. Its errors name the file, the field, the value and what to do; several are joined.
 func Load(file string) (Config, error) {
-	info, err := os.Stat(file)
+	data, err := wholefile.Read(file, maxFile)
 	if err != nil {
 		return Config{}, fmt.Errorf("mesh settings: %w", err)
 	}
-	if info.Size() > maxFile {
-		return Config{}, fmt.Errorf("mesh settings: %s has %d bytes, at most %d are read; give the file that holds the MeshConfig", file, info.Size(), maxFile)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return Config{}, fmt.Errorf("mesh settings: %w", err)
+	if len(data) > maxFile {
+		return Config{}, fmt.Errorf("mesh settings: %s has more than %d bytes, which is what is read at most; give the file that holds the MeshConfig", file, maxFile)
 	}
 	c, err := Parse(data)
 	if err != nil {

@@ -114,6 +114,7 @@ func TestParseErrors(t *testing.T) {
 		"trustDomain: 'a b'":                                                `trustDomain: "a b": is no domain`,
 		"protocolDetectionTimeout: fast":                                    `protocolDetectionTimeout: "fast": is no duration`,
 		"connectTimeout: -1s":                                               `connectTimeout: "-1s": is negative`,
+		"connectTimeout: 0s":                                                `connectTimeout: "0s": is less than a millisecond`,
 		"defaultServiceExportTo: ['*', a]":                                  `defaultServiceExportTo[0]: "*"`,
 		"defaultServiceExportTo: [A]":                                       `defaultServiceExportTo[0]: "A": is no namespace's name`,
 		"saliport: {}":                                                      `saliport: unknown field; did you mean "sallyport"?`,
@@ -232,6 +233,10 @@ func TestIgnored(t *testing.T) {
 	c, err := Parse([]byte("accessLogFile: /dev/stdout\nmeshMTLS: {minProtocolVersion: TLSV1_2}\ntrustDomainAliases: [old.local]"))
 	if err != nil || len(c.Ignored) != 1 || c.Ignored[0].Field != "accessLogFile" || c.Ignored[0].Fix == "" {
 		t.Errorf("%+v, %v", c.Ignored, err)
+	}
+	c, err = Parse([]byte("protocolDetectionTimeout: 0s"))
+	if err != nil || len(c.Ignored) != 1 || c.Ignored[0].Field != "protocolDetectionTimeout" || c.ProtocolDetectionTimeout != 0 {
+		t.Errorf("waiting for ever: %+v, %v", c.Ignored, err)
 	}
 	for text, words := range map[string]string{
 		"meshMTLS: {minProtocolVersion: TLSV1_3}":                 "meshMTLS.minProtocolVersion",

@@ -62,8 +62,11 @@ func ParseDestination(s string) (Destination, error) {
 	return d, nil
 }
 
-// readHost holds a host to what can be asked for: one name, or an address.
+// readHost holds a host to what can be asked for: one name, or an address. One dot at its end is the root's, and is not there any more.
 func readHost(s string) (string, error) {
+	if strings.HasSuffix(s, ".") {
+		return "", fmt.Errorf("host %q: it ends in two dots; remove them", s+".")
+	}
 	if ip, err := netip.ParseAddr(s); err == nil {
 		if ip.Zone() != "" {
 			return "", fmt.Errorf("address %q: nothing outside has a zone; write it without %q", s, "%"+ip.Zone())

@@ -60,10 +60,6 @@ func (q Question) Destination() (Destination, error) {
 	if err != nil {
 		return d, err
 	}
-	if u, err := url.Parse(q.URL); err == nil && d.Scheme == HTTP && strings.HasSuffix(u.Hostname(), ".") && q.Gateway == "" && q.To == "" {
-		// an ingress gateway takes the dot away; TLS has none
-		return d, fmt.Errorf("URL %q: requests keep the dot at the name's end, and proxies know the host by its name without one, so that to them nobody registered it; write %q", q.URL, d.Host)
-	}
 	if q.Method != "" || q.Path != "" || len(q.Headers) > 0 {
 		if d.Scheme != HTTP && (q.Gateway == "" || d.Scheme != HTTPS) {
 			return d, fmt.Errorf("--method, --path and --header: proxies read no requests in %s; ask for an http:// URL", d.Scheme)

@@ -56,6 +56,7 @@ type DestinationRule struct {
 	TLS         *TLSSettings             // for all ports
 	PortTLS     map[uint32]*TLSSettings  // for single ports, which win, also where they say nothing (nil)
 	Subsets     []Subset                 // in order of their names
+	Uncounted   int                      // to what they come where that is too much, and none counts (TooManySubsets)
 	traffic     TrafficPolicy            // for all ports
 	portTraffic map[uint32]TrafficPolicy // for single ports, which win
 	Hash        uint64

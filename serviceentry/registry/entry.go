@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 		ExportTo:            exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
 		SANs:                slices.Sorted(slices.Values(spec.SubjectAltNames)),
 		TrafficDistribution: prefersOf(o, nil),
+		Beside:              uint16(min(max(len(spec.Hosts)-1, 0), math.MaxUint16)),
 	}
 	if external {
 		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))

@@ -28,7 +28,11 @@ func (s *Snapshot) WithoutTables(exporter string, to []string) (out []string) {
 // without tables of its own, counts there for all: that namespace's pods would send in plain text what the rule says is not to be sent so. Only who
 // registered the host can write such a rule (see Rule).
 func (s *Snapshot) RuleAtNodes(svc *Service) *DestinationRule {
-	everybodys := s.Rule(svc, "", "")
+	return s.ruleForNodes(svc).countedFor(svc)
+}
+
+func (s *Snapshot) ruleForNodes(svc *Service) *DestinationRule {
+	everybodys := s.ruleFor(svc, "", "")
 	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, r := range rules {
@@ -36,7 +40,7 @@ func (s *Snapshot) RuleAtNodes(svc *Service) *DestinationRule {
 				continue
 			}
 			for _, ns := range s.WithoutTables(svc.Namespace, r.ExportTo.Namespaces) {
-				if s.Rule(svc, ns, "") == r {
+				if s.ruleFor(svc, ns, "") == r {
 					return r.orTLSOf(everybodys, svc)
 				}
 			}

@@ -152,6 +152,8 @@ type Service struct {
 	Elsewhere bool `json:",omitzero"`
 	// MadeUp is where the addresses that are made up for a host that has none are in their ranges; 0 of one without.
 	MadeUp uint16 `json:",omitzero"`
+	// Beside is how many hosts the object registers beside this one.
+	Beside uint16 `json:",omitzero"`
 
 	Hash uint64 // covers everything above
 }

@@ -191,6 +191,11 @@ func widerRule(tail string) string {
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected SelectorKey) *DestinationRule {
+	return s.ruleFor(svc, ns, selected).countedFor(svc)
+}
+
+// ruleFor is Rule, as it is written.
+func (s *Snapshot) ruleFor(svc *Service, ns string, selected SelectorKey) *DestinationRule {
 	if s.rules.Len() == 0 {
 		return nil
 	}

@@ -284,6 +284,10 @@ func (t WeightedDestination) subsetProblem() (why, fix string) {
 	if !t.Service.Exit.IsZero() {
 		return "leaves by an egress gateway, which goes to all of its endpoints, and not to subset " + t.Subset, "remove the subset, or let the destination leave straight from the pod"
 	}
+	if t.Rule != nil && t.Rule.Uncounted > 0 {
+		return fmt.Sprintf("has a DestinationRule (%s) whose subsets come to %d clusters and endpoints with all that its ServiceEntry registers, so that none counts", t.Rule.Key, t.Rule.Uncounted),
+			"write fewer subsets, or the hosts and ports into several ServiceEntries"
+	}
 	if _, ok := t.Rule.Subset(t.Subset); !ok {
 		return "has no subset " + t.Subset, "add it to the DestinationRule that counts for the host here, or name another"
 	}

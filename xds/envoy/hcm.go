@@ -93,6 +93,8 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		DelayedCloseTimeout:             closeWhenWritten(),
 		LocalReplyConfig:                denials(),
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+		// a name with the root's dot is the same name, to tables, policies and whoever is behind; HBONE names addresses
+		StripTrailingHostDot: !m.Tunnel,
 	}
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())

@@ -246,7 +246,7 @@ func (e *envoys) forwarded(x tried) (o observed, steps []string, err error) {
 	if said.Request == nil {
 		inside := said
 		inside.Waits = false // who says nothing where a ClientHello has to come is cut off, later and without a word
-		authority := net.JoinHostPort(x.as, strconv.Itoa(int(x.Port)))
+		authority := net.JoinHostPort(x.as+x.dot(), strconv.Itoa(int(x.Port)))
 		said = interpret.Bytes{Request: &interpret.Request{Method: "CONNECT", Authority: authority, Headers: map[string]string{}, Tunnel: &inside}}
 	}
 	out, err := up.Connect(interpret.Connection{To: listens, From: netip.MustParseAddrPort("127.0.0.1:40000"), Bytes: said, At: x.At, Chance: x.chance})
@@ -318,6 +318,14 @@ func by(entries []interpret.Entry) (config.Key, error) {
 	return config.Key{Kind: config.Kind(parts[0]), Namespace: parts[1], Name: parts[2]}, nil
 }
 
+// dot is the root's, which some clients write at the end of a name.
+func (x tried) dot() string {
+	if _, err := netip.ParseAddr(x.as); err == nil || x.chance>>8%8 != 7 {
+		return ""
+	}
+	return "."
+}
+
 // bytes are what the client says.
 func (x tried) bytes() interpret.Bytes {
 	authority := x.as
@@ -326,6 +334,7 @@ func (x tried) bytes() interpret.Bytes {
 	}
 	switch x.Scheme {
 	case policy.HTTP:
+		authority += x.dot()
 		if x.Port != 80 {
 			authority = fmt.Sprintf("%s:%d", authority, x.Port)
 		}

@@ -115,6 +115,9 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 			d.Gateway = registry.ExitDirect
 		}
 		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
+		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Uncounted > 0 {
+			d.Warnings = append(d.Warnings, admission.TooManySubsets(*o, rule.Key, svc.Host, rule.Uncounted))
+		}
 		if svc := s.In(svc, svc.Namespace); svc.MadeUp != 0 {
 			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4().String(), Host: svc.Host}, condition.Address{Value: svc.VIP6().String(), Host: svc.Host})
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/source/wholefile"
 )
 
 // reading is what a file was found to hold.
@@ -53,7 +54,7 @@ func read(f candidate, s *store) reading {
 		r.Result = cannotRead(name, fmt.Errorf("the file has %d bytes, at most %d are read", f.info.Size(), decode.MaxFile))
 		return r
 	}
-	data, err := os.ReadFile(f.path)
+	data, err := wholefile.Read(f.path, decode.MaxFile) // by now it may be something else
 	if os.IsNotExist(err) {
 		r.info = nil // gone since it was seen
 		return r
@@ -86,9 +87,12 @@ func read(f candidate, s *store) reading {
 }
 
 func cannotRead(name string, err error) decode.Result {
-	return decode.Result{State: decode.Unreadable, Findings: []admission.Finding{{
-		Severity: admission.Error, Origin: name, Message: "cannot be read: " + reason(err), Fix: "make it readable for this process",
-	}}}
+	return decode.Result{State: decode.Unreadable, Findings: []admission.Finding{Unreadable(name, err)}}
+}
+
+// Unreadable is what is found of a file that cannot be read.
+func Unreadable(name string, err error) admission.Finding {
+	return admission.Finding{Severity: admission.Error, Origin: name, Message: "cannot be read: " + reason(err), Fix: "make it readable for this process"}
 }
 
 // reason gives an error without the path that the finding already has.
@@ -109,26 +113,27 @@ func nameBelow(root, path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// List returns the paths of the files that a Source on that directory would read, sorted.
-func List(root string) ([]string, error) {
+// List returns the paths of the files that a Source on that directory would read, sorted, and what is found of those below it that nobody can look at, by their paths.
+func List(root string) ([]string, []admission.Finding, error) {
 	root = filepath.Clean(root)
 	info, err := os.Stat(root)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is no directory", root)
+		return nil, nil, fmt.Errorf("%s is no directory", root)
 	}
 	t := newTree(root, nil, slog.New(slog.DiscardHandler))
 	var paths []string
 	for _, c := range t.scan(root, info) {
 		paths = append(paths, c.path)
 	}
-	if findings := t.store.notes.All(); len(findings) > 0 {
-		return nil, fmt.Errorf("%s: %s: %s", root, findings[0].Origin, findings[0].Message)
+	unread := t.store.notes.All()
+	for i := range unread {
+		unread[i].Origin = filepath.Join(root, unread[i].Origin)
 	}
 	slices.Sort(paths)
-	return paths, nil
+	return paths, unread, nil
 }
 
 // isConfig says whether a file of that name is read: *.yaml, *.yml and *.json, but no hidden files and none that

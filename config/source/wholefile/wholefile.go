@@ -1,4 +1,4 @@
-// Package wholefile writes files whole or not at all, in folders that are the writer's alone.
+// Package wholefile writes files whole or not at all, in folders that are the writer's alone, and reads files that somebody names whole, if they have an end.
 package wholefile
 
 import (

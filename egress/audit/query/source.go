@@ -56,8 +56,18 @@ func Open(ctx context.Context, data string) (Source, error) {
 // starting is how long a server may have the database without being there to be asked.
 const starting = 10 * time.Second
 
+// MaxSocketPath is what fits sockaddr_un, less the end, in bytes: by a longer path nobody listens, and nobody is asked.
+const MaxSocketPath = 107
+
 func open(ctx context.Context, data string) (Source, error) {
 	socket := filepath.Join(data, SocketName)
+	if len(socket) > MaxSocketPath {
+		s, err := openFile(ctx, data)
+		if err != nil {
+			err = fmt.Errorf("audit query: the socket's path %s is longer than %d bytes, so that no server can be asked by it: give a shorter --data: %w", socket, MaxSocketPath, err)
+		}
+		return s, err
+	}
 	if err := dial(ctx, socket); err == nil {
 		conn, err := grpc.NewClient("passthrough:///audit", grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -71,6 +81,10 @@ func open(ctx context.Context, data string) (Source, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("audit query: %s: %w", socket, err)
 	}
+	return openFile(ctx, data)
+}
+
+func openFile(ctx context.Context, data string) (Source, error) {
 	db, err := store.OpenReadOnly(ctx, filepath.Join(data, StoreName), store.Options{})
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (s *Spool) Ack(seq uint64) error {
 		return fmt.Errorf("spool: acknowledgement of %d, but the highest number given out is %d", seq, last.next-1)
 	}
 	s.acked = seq
-	if err := writeAck(s.ackFile, seq); err != nil {
+	if err := writeNumber(s.ackFile, seq); err != nil {
 		s.log.Warn("audit spool: the acknowledgement is not on disk; records are sent again after a restart", "err", err)
 	}
 	if seq+1 == last.next && last.size > 0 {

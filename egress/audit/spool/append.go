@@ -75,9 +75,10 @@ func (s *Spool) AppendGap(count uint64, reason string) error {
 func (s *Spool) owe(count uint64, reason string) {
 	if n := len(s.owed); n > 0 && (s.owed[n-1].reason == reason || n >= maxOwed) {
 		s.owed[n-1].count += count
-		return
+	} else {
+		s.owed = append(s.owed, owedGap{count, reason})
 	}
-	s.owed = append(s.owed, owedGap{count, reason})
+	s.noteOwed()
 }
 
 // payOwed writes the gap records that are due; false when the file system refuses.
@@ -89,9 +90,11 @@ func (s *Spool) payOwed() bool {
 		if _, err := s.write([]record.Record{s.gapRecord(g)}); err != nil {
 			s.owed = append([]owedGap{g}, s.owed...)
 			s.log.Debug("audit spool: a gap record must wait", "err", err)
+			s.noteOwed()
 			return false
 		}
 	}
+	s.noteOwed() // behind the records: a death in between makes them told twice, and never not at all
 	return true
 }
 

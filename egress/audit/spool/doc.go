@@ -12,6 +12,7 @@
 //
 //	lock                       flock of the one process that owns the folder
 //	epoch                      the epoch, and the boot of the host in which it holds
+//	owed                       how many records are lost that no gap record tells of, since the disk is full: overwritten in its place
 //	acked                      highest acknowledged sequence number (a hint: losing it costs duplicates, not records)
 //	00000000000000000001.seg   a segment, named by the sequence number of its first frame
 package spool

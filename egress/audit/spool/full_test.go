@@ -51,6 +51,16 @@ func TestFullDisk(t *testing.T) {
 			if st := s.Stats(); int(st.Appended+st.WriteErrors) != appended {
 				t.Errorf("%d appended + %d lost, want %d", st.Appended, st.WriteErrors, appended)
 			}
+			if err := s.Close(); err != nil { // on the full disk: what is lost is told after the restart
+				t.Fatal(err)
+			}
+			s = open(t, filepath.Join(disk, "spool"), Limits{MaxBytes: 1 << 20})
+			if room := s.Room(); room != 0 {
+				t.Errorf("after a restart on a full disk there is room for %d bytes", room)
+			}
+			if put() == nil {
+				t.Fatal("written to a full disk")
+			}
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
 			}
@@ -67,6 +77,12 @@ func TestFullDisk(t *testing.T) {
 			}
 			if kept := len(hosts(all)); kept+lost != appended || lost == 0 || kept == 0 {
 				t.Errorf("%d kept + %d lost, want %d", kept, lost, appended)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s = open(t, filepath.Join(disk, "spool"), Limits{MaxBytes: 1 << 20}); len(s.owed) > 0 || s.noted > 0 {
+				t.Errorf("it is told twice: %+v", s.owed)
 			}
 		})
 	}

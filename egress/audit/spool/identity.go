@@ -69,24 +69,24 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ackSize is that of the file "acked": the sequence number and its CRC-32C, little endian.
-const ackSize = 12
+// numberSize is that of a file which holds a number: with its CRC-32C, little endian.
+const numberSize = 12
 
-// openAck opens the file "acked"; what is not readable counts as nothing acknowledged.
-func openAck(dir string) (*os.File, uint64, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "acked"), os.O_CREATE|os.O_RDWR, 0o600)
+// openNumber opens a file which holds a number; what is not readable counts as 0.
+func openNumber(dir, name string) (*os.File, uint64, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, 0, fmt.Errorf("spool: %w", err)
 	}
-	b := make([]byte, ackSize)
+	b := make([]byte, numberSize)
 	if _, err := io.ReadFull(f, b); err != nil || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
 		return f, 0, nil
 	}
 	return f, binary.LittleEndian.Uint64(b), nil
 }
 
-func writeAck(f *os.File, seq uint64) error {
-	b := binary.LittleEndian.AppendUint64(make([]byte, 0, ackSize), seq)
+func writeNumber(f *os.File, n uint64) error {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, numberSize), n)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	_, err := f.WriteAt(b, 0)
 	return err

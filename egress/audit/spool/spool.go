@@ -39,6 +39,8 @@ type Spool struct {
 	skip     uint64    // numbers that broken frames at the end of the last segment may have had
 	held     uint64    // highest number that Next handed out: its segment is dropped last
 	owed     []owedGap // losses that no gap record tells of yet
+	owedFile *os.File  // how many records they are, for after a restart; nil where there is no room even for that
+	noted    uint64    // what it says
 	buf      []byte    // what is written
 	frames   []frame   // in buf
 	reader   reader
@@ -74,7 +76,7 @@ func Open(dir string, limits Limits) (*Spool, error) {
 		stop: make(chan struct{}), done: make(chan struct{}), progress: make(chan struct{}),
 	}
 	if err := s.load(); err != nil {
-		return nil, errors.Join(err, closeAll(s.active, s.ackFile, lock))
+		return nil, errors.Join(err, closeAll(s.active, s.ackFile, s.owedFile, lock))
 	}
 	go s.syncLoop()
 	s.signal()
@@ -86,9 +88,10 @@ func (s *Spool) load() (err error) {
 	if s.epoch, err = loadEpoch(s.dir, s.limits.BootID(), s.limits.Now()); err != nil {
 		return err
 	}
-	if s.ackFile, s.acked, err = openAck(s.dir); err != nil {
+	if s.ackFile, s.acked, err = openNumber(s.dir, "acked"); err != nil {
 		return err
 	}
+	s.openOwed()
 	if err := s.loadSegments(); err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signal()
-	return errors.Join(s.active.Sync(), closeAll(s.active, s.ackFile, s.lock))
+	return errors.Join(s.active.Sync(), closeAll(s.active, s.ackFile, s.owedFile, s.lock))
 }
 
 func closeAll(files ...*os.File) error {

@@ -11,10 +11,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-// maxSocketPath is what fits sockaddr_un, less the end.
-const maxSocketPath = 107
+	"github.com/sallyport/sallyport/egress/audit/query"
+)
 
 // lockStore takes the folder for this process. The lock ends with the process, however it ends.
 func lockStore(dir string) (*os.File, error) {
@@ -42,8 +41,8 @@ func lockStore(dir string) (*os.File, error) {
 // listen makes the socket, mode 0600 from its first moment at that name. Call it with the lock held: a socket that is
 // there already then belongs to nobody and is replaced.
 func listen(path, private string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("audit server: the socket's path %s is longer than %d bytes: give a shorter --data", path, maxSocketPath)
+	if len(path) > query.MaxSocketPath {
+		return nil, fmt.Errorf("audit server: the socket's path %s is longer than %d bytes: give a shorter --data", path, query.MaxSocketPath)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
 		return nil, fmt.Errorf("audit server: %s is no socket: remove it", path)
