@@ -147,6 +147,11 @@ test-long: tools ## Tests that take minutes, and hundreds of megabytes in the ca
 	cd cmd/sallyport-iceberg && go test -timeout 20m -count=1 -v -run TestSpark ./table
 	go test -timeout 20m -count=1 -v -run 'TestKafkasOwnBroker|TestKafkaTakesAll' ./egress/detect/send ./cmd/sallyport
 
+# What it runs, and how else it may be called, is said in the script; it builds the older programs in the user's cache.
+.PHONY: test-skew
+test-skew: tools build ## Tests with programs of two releases, these and those of a revision OLD, both ways round; as root. MIX=agents for one of the ways.
+	@e2e/tools/skew $(or $(OLD),$(error OLD=REVISION says which the older programs are)) $(MIX)
+
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
 	go test -vet=off -p 1 -timeout 60m -count=1 -v ./e2e/cluster ./e2e/incluster

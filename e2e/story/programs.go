@@ -19,6 +19,11 @@ func FindPrograms(root string) (Programs, error) {
 	if dir == "" {
 		dir = filepath.Join(root, "bin")
 	}
+	return ProgramsIn(dir)
+}
+
+// ProgramsIn looks into a directory, which may be filled with those of another release.
+func ProgramsIn(dir string) (Programs, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Programs{}, err

@@ -64,8 +64,20 @@ func (r *recorder) Save(_ context.Context, f Family) (string, error) {
 // Holds never does: Save is asked.
 func (r *recorder) Holds(Family, []Table) bool { return false }
 
-// Restore fails as the program would: on a chain or rule that is not there, or a chain that is still in use.
-func (r *recorder) Restore(_ context.Context, f Family, text string) error {
+// Restore writes one family after the other.
+func (r *recorder) Restore(_ context.Context, texts map[Family]string) error {
+	for _, f := range Families {
+		if text, ok := texts[f]; ok {
+			if err := r.restore(f, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// restore fails as the program would: on a chain or rule that is not there, or a chain that is still in use.
+func (r *recorder) restore(f Family, text string) error {
 	r.restores = append(r.restores, text)
 	var t *recordedTable
 	var name string

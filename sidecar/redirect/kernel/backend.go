@@ -155,10 +155,21 @@ func (b *Backend) Save(ctx context.Context, f redirect.Family) (string, error) {
 	return run(ctx, "", b.program(f, "-save"))
 }
 
-// Restore implements [redirect.Kernel].
-func (b *Backend) Restore(ctx context.Context, f redirect.Family, text string) error {
-	_, err := run(ctx, text, b.program(f, "-restore"), "--noflush", "--wait", b.seconds())
-	return err
+// Restore implements [redirect.Kernel]. The programs of both families run at once: nf_tables has one transaction at a time for a network namespace, and a
+// program whose view of it has aged makes its own anew; x_tables have a lock, for which --wait waits.
+func (b *Backend) Restore(ctx context.Context, texts map[redirect.Family]string) error {
+	var waits []func() (string, error)
+	for _, f := range redirect.Families {
+		if text, ok := texts[f]; ok {
+			waits = append(waits, start(ctx, text, b.program(f, "-restore"), "--noflush", "--wait", b.seconds()))
+		}
+	}
+	var errs []error
+	for _, wait := range waits {
+		_, err := wait()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func (p programs) program(f redirect.Family, action string) string {
@@ -172,18 +183,29 @@ func (b *Backend) seconds() string { return strconv.Itoa(max(1, int(b.wait/time.
 
 // run runs a program to its end and returns what it printed. The error holds what it said on stderr.
 func run(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	return start(ctx, stdin, name, args...)()
+}
+
+// start starts a program in the network namespace of the calling thread, and gives what waits for its end as run does.
+func start(ctx context.Context, stdin, name string, args ...string) (wait func() (string, error)) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), lockFile()...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	err := cmd.Start()
+	return func() (string, error) {
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if err == nil {
+			return stdout.String(), nil
+		}
 		if said := strings.TrimSpace(stderr.String()); said != "" {
 			return "", fmt.Errorf("%s: %w: %s", name, err, said)
 		}
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return stdout.String(), nil
 }
 
 // lockFile names another xtables lock where the usual one cannot be made, in a container with a read-only root. Nobody shares
