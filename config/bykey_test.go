@@ -48,3 +48,18 @@ func TestByKey(t *testing.T) {
 		t.Errorf("%d groups of nothing are kept", len(m.groups))
 	}
 }
+
+func TestTexts(t *testing.T) {
+	for _, list := range [][]string{nil, {"a"}, {"a", "b"}, {""}, {"", "a", ""}, {"a.test", "*.a.test"}} {
+		texts := TextsOf(list)
+		if got := slices.Collect(texts.All()); !slices.Equal(got, list) || (len(texts) == 0) != (len(list) == 0) {
+			t.Errorf("of %q there are %q", list, got)
+		}
+		for first := range texts.All() {
+			if first != list[0] {
+				t.Errorf("the first of %q is %q", list, first)
+			}
+			break
+		}
+	}
+}

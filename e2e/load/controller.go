@@ -14,7 +14,7 @@ import (
 	"github.com/sallyport/sallyport/e2e/world"
 )
 
-// patience is how long anything may take before the run is given up.
+// patience is how long anything may take before the run is given up; of the first answers, the next of them.
 const patience = 15 * time.Minute
 
 // controller is the process that is measured.

@@ -68,14 +68,19 @@ func assemble(ctx context.Context, addr string, sidecars int, s shape, plain boo
 
 func (f *fleet) everybody() []*proxy { return append(slices.Clone(f.proxies), f.gateway) }
 
+// wait waits until a proxy has everything, for as long as anybody receives anything: a large mesh takes its time on a machine that is busy.
 func (f *fleet) wait(ctx context.Context, p *proxy) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	select {
-	case <-p.synced:
-		return nil
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("%s was not programmed within %s", p.node.GetId(), patience), f.failure())
+	for seen := f.messages.Load(); ; seen = f.messages.Load() {
+		select {
+		case <-p.synced:
+			return nil
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), f.failure())
+		case <-time.After(patience):
+		}
+		if err := f.failure(); err != nil || f.messages.Load() == seen {
+			return errors.Join(fmt.Errorf("%s is not programmed, and nobody received anything for %s", p.node.GetId(), patience), err)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (m *madeUp) settle(registered func(host string) []*Service) (moved, again m
 			m.compare(ns, host)
 			again[ns] = true
 		}
-		if len(t.slot) == 0 {
+		if len(t.at) == 0 {
 			delete(m.own, ns)
 		}
 	}
@@ -86,8 +86,8 @@ func (m *madeUp) settle(registered func(host string) []*Service) (moved, again m
 
 // compare notes whether a host's address in its namespace's table is another than for everybody.
 func (m *madeUp) compare(ns, host string) {
-	at, ok := m.own[ns].slot[host]
-	if all, has := m.all.slot[host]; ok && (!has || all != at) {
+	at, ok := m.own[ns].slot(host)
+	if all, has := m.all.slot(host); ok && (!has || all != at) {
 		if m.apart[ns] == nil {
 			m.apart[ns] = map[string]bool{}
 		}
@@ -106,22 +106,25 @@ func (m *madeUp) view(ns string) map[string]uint32 {
 	if own == nil || len(m.apart[ns]) == 0 {
 		return nil
 	}
-	out := map[string]uint32{}
+	out := make(map[string]uint32, len(m.apart[ns]))
 	for host := range m.apart[ns] {
-		out[host] = own.slot[host]
+		out[host], _ = own.slot(host)
 	}
 	for host := range m.apart[ns] {
-		other, taken := m.all.at[own.slot[host]]
-		if _, mine := own.slot[other.host]; !taken || mine {
+		other, taken := m.all.at[out[host]]
+		if !taken {
 			continue
 		}
-		at, left := m.all.slot[host]
+		if _, mine := own.slot(other.host); mine {
+			continue
+		}
+		at, left := m.all.slot(host)
 		for left { // the first slot of the chain that none of the namespace's own has
 			next, held := own.at[at]
 			if !held {
 				break
 			}
-			at, left = m.all.slot[next.host]
+			at, left = m.all.slot(next.host)
 		}
 		if !left {
 			at = slots // there is none
@@ -223,7 +226,7 @@ func (s *Service) wantsAddress() bool {
 
 // claimOf says whether a host needs a made-up address. Where the root namespace's registration does, no other counts.
 func claimOf(host string, list []*Service, root string) (claim, bool) {
-	c := claim{host: host}
+	c := claim{claimant: claimant{host: host}}
 	wants := false
 	rooted := slices.ContainsFunc(list, func(s *Service) bool { return root != "" && s.Namespace == root && s.wantsAddress() })
 	for _, s := range list {

@@ -21,14 +21,14 @@ import (
 // Registry turns changes into snapshots. It is for one goroutine.
 type Registry struct {
 	objects config.ByKey[*config.Object]
-	hostsOf config.ByKey[[]string]               // what each object registered
+	hostsOf config.ByKey[config.Texts]           // what each object registered
 	leaders map[string]map[config.Key]*meshEntry // of a namespace's ServiceEntries of the mesh: what they lead to pods by
 	index   index
 	remotes map[string]*index // of other clusters, by their names
 	madeUp  *madeUp
-	// tails are all hosts by their labels turned round; specials, the namespaces that see something else of a host than
+	// tails are all hosts by their labels, from the last one on; specials, the namespaces that see something else of a host than
 	// everybody, as they are counted.
-	tails    *ordered.Edit[string]
+	tails    *ordered.KeyedEdit[string, struct{}]
 	ports    map[portsKey][]Port // see samePorts
 	specials map[string]map[viewer]bool
 	snap     *Snapshot
@@ -51,7 +51,7 @@ func New(cfg *mesh.Config) *Registry {
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
-		tails:   ordered.New[string]().Edit(), ports: map[portsKey][]Port{}, specials: map[string]map[viewer]bool{},
+		tails:   ordered.NewKeyed[string, struct{}](compareTails).Edit(), ports: map[portsKey][]Port{}, specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
@@ -400,7 +400,7 @@ func (b *batch) rebuild(key config.Key) {
 
 // register puts an object's services in the place of those that it had, and marks the hosts of both.
 func (b *batch) register(key config.Key, services []*Service) {
-	for _, host := range b.hostsOf.Get(key) {
+	for host := range b.hostsOf.Get(key).All() {
 		b.touched[host] = true
 		b.replace(host, key, nil)
 	}
@@ -412,7 +412,7 @@ func (b *batch) register(key config.Key, services []*Service) {
 		hosts = append(hosts, s.Host)
 	}
 	if len(hosts) > 0 {
-		b.hostsOf.Put(key, hosts)
+		b.hostsOf.Put(key, config.TextsOf(hosts))
 	}
 }
 

@@ -35,9 +35,9 @@ func (b *batch) seal(host string) {
 	}
 	if len(sealed) > 0 {
 		b.hosts.Put(host, sealed)
-		b.tails.Put(tail(host), host)
+		b.tails.Put(host, struct{}{})
 	} else {
-		b.tails.Delete(tail(host))
+		b.tails.Delete(host)
 	}
 	b.sealed[host] = was
 	b.countExits(was, -1)

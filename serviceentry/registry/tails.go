@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,17 +9,34 @@ import (
 	"github.com/sallyport/sallyport/config"
 )
 
-// tail turns a host's labels round, so that hosts below one name are beside each other: "a.b.c" → "c.b.a".
-func tail(host string) string {
-	labels := strings.Split(host, ".")
-	slices.Reverse(labels)
-	return strings.Join(labels, ".")
+// compareTails orders hosts by their labels from the last one on, so that hosts below one name are beside each other, behind it.
+func compareTails(a, b string) int {
+	for {
+		i, j := strings.LastIndexByte(a, '.'), strings.LastIndexByte(b, '.')
+		switch c := strings.Compare(a[i+1:], b[j+1:]); {
+		case c != 0:
+			return c
+		case i < 0 || j < 0:
+			return cmp.Compare(i, j)
+		}
+		a, b = a[:i], b[:j]
+	}
 }
 
 // below goes through the hosts below a name: exact ones and patterns, but not the name itself. It reads what the batch
 // has put so far.
 func (b *batch) below(name string, f func(host string)) {
-	b.tails.WalkPrefix(tail(name)+".", func(_ string, host string) bool { f(host); return true })
+	b.tails.From(name, func(host string, _ struct{}) bool {
+		if host == name {
+			return true
+		}
+		rest, is := strings.CutSuffix(host, name)
+		if !is || !strings.HasSuffix(rest, ".") {
+			return false
+		}
+		f(host)
+		return true
+	})
 }
 
 // settleNames brings what depends on how hosts' names lie to each other up to date, for the hosts whose registrations

@@ -18,10 +18,15 @@ const slots = 1<<16 - 2
 // a change looks at some 130 slots, and at all of them in one that is full.
 const most = slots / 2 * 15 / 16
 
-// claim is a host that wants an address. The older one comes first; then the name. So a newer host moves nobody's address.
+// claim is a host that wants an address, and in which half.
 type claim struct {
+	claimant
+	root bool
+}
+
+// claimant is what is kept of a claim, where its half is known. The older one comes first; then the name. So a newer host moves nobody's address.
+type claimant struct {
 	host    string
-	root    bool
 	created int64
 }
 
@@ -36,7 +41,7 @@ func (c *claim) add(s *Service, more bool) {
 	}
 }
 
-func (c claim) before(o claim) bool {
+func (c claimant) before(o claimant) bool {
 	if c.created != o.created {
 		return c.created < o.created
 	}
@@ -62,10 +67,10 @@ func (c claim) after(at uint32) uint32 {
 // vips hands out one address a host. Each half is an ordered hash table with linear probing (Amble and Knuth, 1974):
 // a claim is at its home slot or, where that and those after it are held by claims that come before it, at the
 // next. Where there are more claims than addresses the first have them, and the rest wait. So who has which depends on the set of claims
-// only, not on the order in which they came: any replica, and any restart, gives the same addresses.
+// only, not on the order in which they came: any replica, and any restart, gives the same addresses. Where a host is, is found as the
+// table is made: there is a table for each namespace, and a map by hosts beside it would be as large.
 type vips struct {
-	at     map[uint32]claim
-	slot   map[string]uint32
+	at     map[uint32]claimant
 	halves [2]half
 	moved  map[string]bool // hosts whose address changed since take was last called
 	// turned are the slots that others had, or nobody, at some time since then.
@@ -76,29 +81,69 @@ type vips struct {
 type half struct {
 	held int // how many have one
 	// placed are those in their order, and waiting those that come after them, once there are more than can have one; nil before.
-	placed, waiting *btree.BTreeG[claim]
-	waits           map[string]claim // by host
+	placed, waiting *btree.BTreeG[claimant]
+	waits           map[string]int64 // by host: when it was created
 }
 
 func newVIPs() *vips {
-	return &vips{at: map[uint32]claim{}, slot: map[string]uint32{}, moved: map[string]bool{}, turned: map[uint32]bool{}}
+	return &vips{at: map[uint32]claimant{}, moved: map[string]bool{}, turned: map[uint32]bool{}}
+}
+
+// claimAt is whose a slot is.
+func (v *vips) claimAt(at uint32) (c claim, taken bool) {
+	c.claimant, taken = v.at[at]
+	c.root = at >= slots/2
+	return c, taken
+}
+
+// slot is where a host is.
+func (v *vips) slot(host string) (at uint32, has bool) {
+	for i := range v.halves {
+		if _, waits := v.halves[i].waits[host]; waits {
+			return 0, false
+		}
+	}
+	for _, root := range [...]bool{false, true} {
+		c := claim{claimant{host: host}, root}
+		if v.halves[c.half()].held == 0 {
+			continue
+		}
+		for at := c.home(); ; at = c.after(at) {
+			held, taken := v.at[at]
+			if !taken {
+				break
+			}
+			if held.host == host {
+				return at, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // add takes a claim: it has a slot, or waits for one where there are enough that come before it.
 func (v *vips) add(c claim) {
-	if at, ok := v.slot[c.host]; ok && v.at[at] == c || v.halves[c.half()].waits[c.host] == c {
+	h := &v.halves[c.half()]
+	if created, waits := h.waits[c.host]; waits && created == c.created {
 		return
 	}
-	v.remove(c.host)
-	h := &v.halves[c.half()]
+	if at, ok := v.slot(c.host); ok {
+		if held, _ := v.claimAt(at); held == c {
+			return
+		}
+		v.removeAt(at)
+	} else {
+		v.leave(c.host)
+	}
 	if h.held >= most {
 		h.order(v)
 		last, _ := h.placed.Max()
 		if !c.before(last) {
-			h.wait(c)
+			h.wait(c.claimant)
 			return
 		}
-		v.vacate(last.host)
+		at, _ := v.slot(last.host)
+		v.vacate(at)
 		h.wait(last)
 	}
 	v.place(c)
@@ -109,14 +154,14 @@ func (v *vips) place(c claim) {
 	h := &v.halves[c.half()]
 	h.held++
 	if h.placed != nil {
-		h.placed.ReplaceOrInsert(c)
+		h.placed.ReplaceOrInsert(c.claimant)
 	}
 	for at := c.home(); ; at = c.after(at) {
-		held, taken := v.at[at]
-		if taken && held.before(c) {
+		held, taken := v.claimAt(at)
+		if taken && held.before(c.claimant) {
 			continue
 		}
-		v.at[at], v.slot[c.host], v.moved[c.host], v.turned[at] = c, at, true, true
+		v.at[at], v.moved[c.host], v.turned[at] = c.claimant, true, true
 		if !taken {
 			return
 		}
@@ -126,37 +171,40 @@ func (v *vips) place(c claim) {
 
 // remove takes the host's claim out. Who waits first has a slot then.
 func (v *vips) remove(host string) {
-	at, ok := v.slot[host]
-	if !ok {
-		for i := range v.halves {
-			v.halves[i].leave(host)
-		}
-		return
-	}
-	h := &v.halves[v.at[at].half()]
-	v.vacate(host)
-	if h.waiting != nil && h.waiting.Len() > 0 {
-		first, _ := h.waiting.Min()
-		h.leave(first.host)
-		v.place(first)
+	if at, ok := v.slot(host); ok {
+		v.removeAt(at)
+	} else {
+		v.leave(host)
 	}
 }
 
-// vacate frees the host's slot and lets those that were pushed behind it move up.
-func (v *vips) vacate(host string) {
-	at := v.slot[host]
-	gone := v.at[at]
-	v.free(at)
-	v.moved[host] = true
+// leave takes out what waits.
+func (v *vips) leave(host string) {
+	for i := range v.halves {
+		v.halves[i].leave(host)
+	}
+}
+
+func (v *vips) removeAt(at uint32) {
+	c := v.vacate(at)
+	if h := &v.halves[c.half()]; h.waiting != nil && h.waiting.Len() > 0 {
+		first, _ := h.waiting.Min()
+		h.leave(first.host)
+		v.place(claim{first, c.root})
+	}
+}
+
+// vacate frees a slot and lets those that were pushed behind it move up. It gives the claim that had it.
+func (v *vips) vacate(at uint32) claim {
+	gone := v.free(at)
+	v.moved[gone.host] = true
 	var behind []claim
 	var before []uint32
 	for next := gone.after(at); ; next = gone.after(next) {
-		c, taken := v.at[next]
-		if !taken {
+		if _, taken := v.at[next]; !taken {
 			break
 		}
-		behind, before = append(behind, c), append(before, next)
-		v.free(next)
+		behind, before = append(behind, v.free(next)), append(before, next)
 	}
 	already := make([]bool, len(behind))
 	for i, c := range behind {
@@ -166,21 +214,23 @@ func (v *vips) vacate(host string) {
 		v.place(c)
 	}
 	for i, c := range behind {
-		if v.slot[c.host] == before[i] && !already[i] {
+		if v.at[before[i]].host == c.host && !already[i] {
 			delete(v.moved, c.host)
 		}
 	}
+	return gone
 }
 
-func (v *vips) free(at uint32) {
-	c := v.at[at]
+// free makes a slot nobody's, and gives the claim that had it.
+func (v *vips) free(at uint32) claim {
+	c, _ := v.claimAt(at)
 	delete(v.at, at)
-	delete(v.slot, c.host)
 	h := &v.halves[c.half()]
 	if h.held--; h.placed != nil {
-		h.placed.Delete(c)
+		h.placed.Delete(c.claimant)
 	}
 	v.turned[at] = true
+	return c
 }
 
 // order begins to keep who comes last, and who waits.
@@ -188,22 +238,22 @@ func (h *half) order(v *vips) {
 	if h.placed != nil {
 		return
 	}
-	h.placed, h.waiting, h.waits = btree.NewG(32, claim.before), btree.NewG(32, claim.before), map[string]claim{}
-	for _, c := range v.at {
-		if h == &v.halves[c.half()] {
-			h.placed.ReplaceOrInsert(c)
+	h.placed, h.waiting, h.waits = btree.NewG(32, claimant.before), btree.NewG(32, claimant.before), map[string]int64{}
+	for at := range v.at {
+		if c, _ := v.claimAt(at); h == &v.halves[c.half()] {
+			h.placed.ReplaceOrInsert(c.claimant)
 		}
 	}
 }
 
-func (h *half) wait(c claim) {
+func (h *half) wait(c claimant) {
 	h.waiting.ReplaceOrInsert(c)
-	h.waits[c.host] = c
+	h.waits[c.host] = c.created
 }
 
 func (h *half) leave(host string) {
-	if c, ok := h.waits[host]; ok {
-		h.waiting.Delete(c)
+	if created, ok := h.waits[host]; ok {
+		h.waiting.Delete(claimant{host, created})
 		delete(h.waits, host)
 	}
 }
@@ -227,7 +277,7 @@ func (v *vips) holdsAny(slots map[uint32]bool) bool {
 
 // lookup gives where the host's addresses are, as Service.MadeUp does.
 func (v *vips) lookup(name string) uint16 {
-	at, ok := v.slot[name]
+	at, ok := v.slot(name)
 	if !ok {
 		return 0
 	}

@@ -75,7 +75,7 @@ func (s *Service) Covers(o *Service) bool {
 
 // noteEntryWaypoint notes that a namespace's labels, for which a waypoint of another may ask, are others.
 func (b *batch) noteEntryWaypoint(entry config.Key) {
-	for _, host := range b.hostsOf.Get(entry) {
+	for host := range b.hostsOf.Get(entry).All() {
 		list, _ := b.hosts.Get(host)
 		b.changed.Waypoints = b.changed.Waypoints || slices.ContainsFunc(list, func(s *Service) bool {
 			return s.Source == entry && !s.Waypoint.IsZero() && s.Waypoint.Namespace != entry.Namespace

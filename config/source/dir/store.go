@@ -17,10 +17,11 @@ import (
 type store struct {
 	root    string
 	files   map[string]*file
-	owners  config.ByKey[[]string]    // the files that hold an object, sorted; the first one's counts
-	touched map[config.Key]*published // since publish, with what was handed on; nil of what was not there
+	owners  config.ByKey[config.Texts] // the files that hold an object, sorted; the first one's counts
+	touched map[config.Key]*published  // since publish, with what was handed on; nil of what was not there
 	notes   *feed.Notes[string]
 	memory  *memory // nil: none
+	rooms   *rooms  // of what is read now, if that is many files
 	blind   bool    // something could not be looked at
 }
 
@@ -39,6 +40,14 @@ type file struct {
 // object gives a known file's version of an object that it holds.
 func (s *store) object(path string, key config.Key) *config.Object {
 	return s.files[path].objects.find(key)
+}
+
+// owner is the file whose version of an object counts.
+func (s *store) owner(key config.Key) (path string, held bool) {
+	for path := range s.owners.Get(key).All() {
+		return path, true
+	}
+	return "", false
 }
 
 func newStore(root string) *store {
@@ -70,6 +79,20 @@ func (s *store) below(path string) iter.Seq2[string, *file] {
 	}
 }
 
+// putAll takes over readings, one after the other.
+func (s *store) putAll(readings []reading) {
+	objects := 0
+	for _, r := range readings {
+		objects += len(r.Objects)
+	}
+	if s.rooms == nil && objects > roomFor {
+		s.rooms = &rooms{}
+	}
+	for _, r := range readings {
+		s.put(r)
+	}
+}
+
 // put takes over a reading: good objects as they are, the last good version of the others.
 func (s *store) put(r reading) {
 	if r.info == nil {
@@ -81,7 +104,8 @@ func (s *store) put(r reading) {
 		before.stamp = stampOf(r.info)
 		return
 	}
-	f := &file{stamp: stampOf(r.info), hash: r.hash, read: r.hash != 0}
+	f := s.rooms.file()
+	f.stamp, f.hash, f.read = stampOf(r.info), r.hash, r.hash != 0
 	if before == nil {
 		before = &file{objects: s.memory.recall(s.name(r.path))}
 	}
@@ -104,7 +128,7 @@ func (s *store) put(r reading) {
 					holds[o.Key] = shut
 				}
 			} else {
-				holds[o.Key] = &o
+				holds[o.Key], r.path = s.rooms.object(r.path, s.name(r.path), o, len(r.Objects) == 1)
 			}
 		}
 		for _, key := range r.Rejected {
@@ -121,7 +145,7 @@ func (s *store) put(r reading) {
 	if r.empty && len(kept) > 0 {
 		r.Findings = append(r.Findings, saysNothing(s.name(r.path)))
 	}
-	f.objects = contentsOf(holds)
+	f.objects = s.rooms.contents(contentsOf(holds))
 	s.replace(r.path, before, f)
 	s.memory.note(s.name(r.path), f.objects)
 	s.notes.Set(r.path, sayKept(r.Findings, kept))
@@ -142,8 +166,8 @@ func (s *store) touch(key config.Key) {
 		return
 	}
 	s.touched[key] = nil
-	if owners := s.owners.Get(key); len(owners) > 0 {
-		s.touched[key] = &published{s.object(owners[0], key).Hash}
+	if first, held := s.owner(key); held {
+		s.touched[key] = &published{s.object(first, key).Hash}
 	}
 }
 
@@ -162,14 +186,14 @@ func (s *store) replace(path string, before, after *file) {
 		if after != nil && after.objects.find(key) != nil {
 			continue
 		}
-		owners := s.owners.Get(key)
+		owners := slices.Collect(s.owners.Get(key).All())
 		if i := slices.Index(owners, path); i >= 0 {
 			owners = slices.Delete(owners, i, i+1)
 		}
 		if len(owners) == 0 {
 			s.owners.Delete(key)
 		} else {
-			s.owners.Put(key, owners)
+			s.owners.Put(key, config.TextsOf(owners))
 		}
 	}
 	if after == nil {
@@ -179,8 +203,9 @@ func (s *store) replace(path string, before, after *file) {
 	s.files[path] = after
 	for _, o := range after.objects {
 		key := o.Key
-		if i, owned := slices.BinarySearch(s.owners.Get(key), path); !owned {
-			s.owners.Put(key, slices.Insert(s.owners.Get(key), i, path))
+		owners := slices.Collect(s.owners.Get(key).All())
+		if i, owned := slices.BinarySearch(owners, path); !owned {
+			s.owners.Put(key, config.TextsOf(slices.Insert(owners, i, path)))
 		}
 	}
 }
@@ -190,14 +215,14 @@ func (s *store) publish() ([]config.Change, []admission.Finding) {
 	var batch []config.Change
 	for key, was := range s.touched {
 		s.noteDuplicates(key)
-		owners := s.owners.Get(key)
-		if len(owners) == 0 {
+		first, held := s.owner(key)
+		if !held {
 			if was != nil {
 				batch = append(batch, config.Change{Key: key})
 			}
 			continue
 		}
-		if o := s.object(owners[0], key); was == nil || was.hash != o.Hash {
+		if o := s.object(first, key); was == nil || was.hash != o.Hash {
 			batch = append(batch, config.Change{Key: key, Object: o})
 		}
 	}
@@ -208,7 +233,7 @@ func (s *store) publish() ([]config.Change, []admission.Finding) {
 
 // noteDuplicates reports the files whose version of an object another file's hides.
 func (s *store) noteDuplicates(key config.Key) {
-	owners := s.owners.Get(key)
+	owners := slices.Collect(s.owners.Get(key).All())
 	var findings []admission.Finding
 	for i := 1; i < len(owners); i++ {
 		findings = append(findings, admission.Duplicate(*s.object(owners[i], key), *s.object(owners[0], key)))

@@ -73,9 +73,10 @@ func (t *tree) update(paths []string) ([]config.Change, []admission.Finding) {
 	}
 	slices.SortFunc(load, func(a, b candidate) int { return strings.Compare(a.path, b.path) })
 	load = slices.CompactFunc(load, func(a, b candidate) bool { return a.path == b.path })
-	for _, r := range readAll(load, t.store) {
-		t.store.put(r)
+	for some := range slices.Chunk(load, readAtOnce) {
+		t.store.putAll(readAll(some, t.store))
 	}
+	t.store.rooms = nil
 	return t.store.publish()
 }
 
