@@ -20,7 +20,6 @@ import (
 	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/review"
-	"github.com/sallyport/sallyport/egress/seen"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
 
@@ -203,8 +202,8 @@ func (f *reviewFlags) files() (review.Files, error) {
 type looked struct {
 	now     time.Time
 	files   review.Files
+	since   time.Time
 	inForce suggest.Config
-	log     *seen.Log
 	waiting []suggest.Wait
 }
 
@@ -224,12 +223,12 @@ func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err e
 	if l.inForce, err = f.inForce(ctx, errs); err != nil {
 		return l, err
 	}
-	logs, err := f.seen(ctx, "", since)
+	l.since = since
+	log, err := f.sighted(ctx, since)
 	if err != nil {
 		return l, err
 	}
-	l.log = logs[0]
-	l.waiting = suggest.Waiting(l.inForce, l.log, l.now)
+	l.waiting = suggest.Waiting(l.inForce, log, l.now)
 	return l, nil
 }
 
@@ -294,8 +293,12 @@ func (f *reviewFlags) approve(cmd *cobra.Command, id string) error {
 	}
 	var text []byte
 	word, err := f.decide(cmd, id, review.StateApproved, time.Time{}, func(l looked, i *review.Item, word review.Decision) (act func() error, err error) {
+		logs, err := f.seen(cmd.Context(), i.Namespace, l.since)
+		if err != nil {
+			return nil, err
+		}
 		var changes []suggest.Change
-		if changes, text, err = review.Approval(l.inForce, l.log, i, l.now); err != nil {
+		if changes, text, err = review.Approval(l.inForce, logs[0], i, l.now); err != nil {
 			return nil, err
 		}
 		if f.apply {

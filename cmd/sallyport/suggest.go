@@ -99,6 +99,16 @@ func (f *observed) seen(ctx context.Context, namespaces string, since ...time.Ti
 	return logs, nil
 }
 
+// sighted adds up what says what waits, since a time.
+func (f *observed) sighted(ctx context.Context, since time.Time) (log *seen.Log, err error) {
+	source, err := f.log.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	return seen.Sighted(ctx, source, seen.Question{Since: since})
+}
+
 type suggestFlags struct {
 	observed
 	from, by, mode, unused, expires, output string

@@ -91,16 +91,17 @@ const (
 // handler makes the pages.
 type handler struct {
 	Options
-	turns    semaphore                    // one for each page that is being made
-	meshes   semaphore                    // one for a page that asks what is in force about all that was seen
-	each     turnsEach                    // the same, of each reader
-	files    semaphore                    // one for each download
-	fetching turnsEach                    // the same, of each reader
-	columns  semaphore                    // one for a Parquet file that is being made
-	evidence *lately[*seen.Log]           // for as long as somebody goes through a list
-	spaces   *lately[[]string]            // the namespaces of the log
-	vain     *lru.Cache[string, struct{}] // see query.Sums
-	gate     *login.Gate                  // nil where nobody logs in
+	turns    semaphore                              // one for each page that is being made
+	meshes   semaphore                              // one for a page that asks what is in force about all that was seen
+	each     turnsEach                              // the same, of each reader
+	files    semaphore                              // one for each download
+	fetching turnsEach                              // the same, of each reader
+	columns  semaphore                              // one for a Parquet file that is being made
+	evidence *lately[*seen.Log]                     // for as long as somebody goes through a list
+	whole    *lru.Cache[string, *lately[*seen.Log]] // of namespaces, likewise
+	spaces   *lately[[]string]                      // the namespaces of the log
+	vain     *lru.Cache[string, struct{}]           // see query.Sums
+	gate     *login.Gate                            // nil where nobody logs in
 }
 
 //go:embed static
@@ -116,6 +117,9 @@ func newHandler(o Options, allowed func(host string) bool) http.Handler {
 	var err error
 	if h.vain, err = lru.New[string, struct{}](mostVain); err != nil {
 		panic(err) // the size is a constant
+	}
+	if h.whole, err = lru.New[string, *lately[*seen.Log]](mostWhole); err != nil {
+		panic(err) // likewise
 	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {

@@ -42,15 +42,31 @@ const (
 	reviewSince = 30 * 24 * time.Hour
 	evidenceFor = time.Minute // as long as somebody goes through a list
 	mostItems   = 200
+	mostWhole   = 4 // namespaces whose records are remembered that long
 	// byPage is who decides where nobody logs in.
 	byPage = "whoever reaches the console"
 )
 
-// seen reads what was seen.
+// seen reads what says what waits.
 func (h *handler) seen(ctx context.Context) (*seen.Log, error) {
 	now := h.Now()
 	return h.evidence.read(ctx, now, evidenceFor, func(ctx context.Context) (*seen.Log, error) {
-		return seen.Read(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now})
+		return seen.Sighted(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now})
+	})
+}
+
+// seenOf reads all that objects for a namespace's workloads are made of, of its records.
+func (h *handler) seenOf(ctx context.Context, namespace string) (*seen.Log, error) {
+	now := h.Now()
+	of, known := h.whole.Get(namespace)
+	if !known {
+		of = newLately[*seen.Log]()
+		if first, there, _ := h.whole.PeekOrAdd(namespace, of); there {
+			of = first
+		}
+	}
+	return of.read(ctx, now, evidenceFor, func(ctx context.Context) (*seen.Log, error) {
+		return seen.Read(ctx, detect.DB{DB: h.DB}, seen.Question{Since: now.Add(-reviewSince), Until: now, Namespace: namespace})
 	})
 }
 
@@ -116,9 +132,9 @@ func (s scope) decisions(all []review.Decision) []review.Decision {
 	return slices.DeleteFunc(slices.Clone(all), func(d review.Decision) bool { return !s.has(d.Namespace) })
 }
 
-// approval is the YAML that lets an item through, if all of it is the reader's to see.
-func (l looked) approval(i *review.Item) ([]suggest.Change, []byte, error) {
-	changes, text, err := review.Approval(l.inForce, l.log, i, l.now)
+// approval is the YAML that lets an item through, of what its namespace did, if all of it is the reader's to see.
+func (l looked) approval(i *review.Item, whole *seen.Log) ([]suggest.Change, []byte, error) {
+	changes, text, err := review.Approval(l.inForce, whole, i, l.now)
 	switch {
 	case l.may.All:
 		return changes, text, err
@@ -149,6 +165,21 @@ func (h *handler) reviewPage(ctx context.Context, _ *http.Request, _ asked) (v v
 		return v, err
 	}
 	return l.page(reviewPage{Applies: h.applies(ctx) == nil})
+}
+
+// readFor reads what an approval will be made of, so that it need not be waited for again.
+func (h *handler) readFor(ctx context.Context, said word, c *Config) error {
+	l, err := h.look(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	for _, w := range l.waiting {
+		if review.ID(w.Namespace, w.Account, w.Host, w.Port) == said.ID {
+			_, err := h.seenOf(ctx, w.Namespace)
+			return err
+		}
+	}
+	return nil // it is no item's, which is said later
 }
 
 // page lists the items.
@@ -191,7 +222,7 @@ func (h *handler) decide(ctx context.Context, r *http.Request, _ asked) (v view,
 	var m made
 	if said.action != review.StateApproved {
 		m, err = h.foresee(ctx, said, c, nil)
-	} else if _, err = h.seen(ctx); err == nil { // others wait for the registry no longer than it takes
+	} else if err = h.readFor(ctx, said, c); err == nil { // others wait for the registry no longer than it takes
 		err = c.Try(ctx, func(c *Config, of *registry.Registry) error {
 			m, err = h.foresee(ctx, said, c, of)
 			return err

@@ -66,7 +66,11 @@ func (h *handler) foresee(ctx context.Context, said word, c *Config, of *registr
 	if m.item, err = m.find(decisions); err != nil || said.action != review.StateApproved {
 		return m, err
 	}
-	changes, text, err := m.approval(m.item)
+	whole, err := h.seenOf(ctx, m.item.Namespace)
+	if err != nil {
+		return m, err
+	}
+	changes, text, err := m.approval(m.item, whole)
 	if err != nil {
 		return m, wrong{err}
 	}

@@ -74,7 +74,7 @@ func Items(waiting []suggest.Wait, decisions []Decision, now time.Time) (out []I
 	for _, w := range waiting {
 		i := Item{
 			ID: ID(w.Namespace, w.Account, w.Host, w.Port), State: StateWaiting, Namespace: w.Namespace, Workload: w.Account, Host: w.Host, Port: w.Port, Why: w.Why,
-			First: w.First, Last: w.Last, Days: len(w.Days), Replicas: len(w.Replicas), Records: w.Records, Denied: w.Denied, Sent: w.BytesSent, Received: w.BytesReceived,
+			First: w.First, Last: w.Last, Days: len(w.Days), Replicas: w.Pods(), Records: w.Records, Denied: w.Denied, Sent: w.BytesSent, Received: w.BytesReceived,
 		}
 		if d := last[i.subject()]; d != nil {
 			i.Decision = d

@@ -49,7 +49,9 @@ type Evidence struct {
 	Days []int64
 	// Replicas are names of pods, in order; at most MaxReplicas.
 	Replicas []string
-	Records  uint64
+	// AtOnce is how many pods there were at least, where their names were not read.
+	AtOnce  uint32
+	Records uint64
 	// BytesSent go to the workload, BytesReceived come from it.
 	BytesSent, BytesReceived uint64
 }
@@ -72,10 +74,14 @@ func (e *Evidence) Add(o *Evidence) {
 	e.Days = union(e.Days, o.Days)
 	e.Replicas = union(e.Replicas, o.Replicas)
 	e.Replicas = e.Replicas[:min(len(e.Replicas), MaxReplicas)]
+	e.AtOnce = max(e.AtOnce, o.AtOnce)
 	e.Records = sum(e.Records, o.Records)
 	e.BytesSent = sum(e.BytesSent, o.BytesSent)
 	e.BytesReceived = sum(e.BytesReceived, o.BytesReceived)
 }
+
+// Pods is how many there were at least.
+func (e *Evidence) Pods() int { return max(len(e.Replicas), int(e.AtOnce)) }
 
 // sum stays at the largest number: what others write shall not come round to a small one.
 func sum(a, b uint64) uint64 {

@@ -86,7 +86,7 @@ func hostPort(host string, port uint32) string {
 // String is the line for people.
 func (l Line) String() string {
 	return fmt.Sprintf("%s to %s (%s, %s): %s to %s, on %s, by %s, %s, %s out and %s in", l.Workload, hostPort(shown(l.Host), l.Port), protocolShown(l.Protocol), l.Verdict,
-		moment(l.First), moment(l.Last), plural(uint64(len(l.Days)), "day"), plural(uint64(len(l.Replicas)), "pod"), plural(l.Records, "record"), bytesShown(l.BytesReceived), bytesShown(l.BytesSent))
+		moment(l.First), moment(l.Last), plural(uint64(len(l.Days)), "day"), plural(uint64(l.Pods()), "pod"), plural(l.Records, "record"), bytesShown(l.BytesReceived), bytesShown(l.BytesSent))
 }
 
 func protocolShown(p string) string {
@@ -210,5 +210,5 @@ func (r *Result) Document() (Document, error) {
 
 // Document writes the line for programs.
 func (l Line) Document() DocumentLine {
-	return DocumentLine{l.Workload, shown(l.Host), l.Port, protocolShown(l.Protocol), l.Verdict, l.First, l.Last, len(l.Days), len(l.Replicas), l.Records, l.BytesSent, l.BytesReceived}
+	return DocumentLine{l.Workload, shown(l.Host), l.Port, protocolShown(l.Protocol), l.Verdict, l.First, l.Last, len(l.Days), l.Pods(), l.Records, l.BytesSent, l.BytesReceived}
 }

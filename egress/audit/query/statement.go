@@ -76,10 +76,17 @@ func answer(ctx context.Context, conn *sql.Conn, statement string, sink RowSink)
 	if err != nil {
 		return err
 	}
+	better, byNumbers := counted(ctx, conn, statement)
+	if byNumbers {
+		statement = better
+	}
 	if statement, err = measured(ctx, conn, statement, columns); err != nil {
 		return err
 	}
-	restore, err := narrow(ctx, conn, statement)
+	restore := func() error { return nil }
+	if !byNumbers { // which reads no view
+		restore, err = narrow(ctx, conn, statement)
+	}
 	defer func() {
 		unbroken()
 		err = errors.Join(err, restore())

@@ -91,7 +91,12 @@ func (s *Store) gatherLoop(ctx context.Context) {
 func (s *Store) Gather(ctx context.Context) error {
 	s.gatherer.waiting.Store(0)
 	for _, g := range gatherings {
+		said := time.Now()
 		for more := true; more; {
+			if time.Since(said) > sayEvery {
+				said = time.Now()
+				s.sayGathered(ctx, g)
+			}
 			err := s.gatherer.alone(func() error {
 				return transact(ctx, s.db, func(conn *sql.Conn) (err error) {
 					more, err = g.chunk(ctx, conn)
@@ -104,6 +109,18 @@ func (s *Store) Gather(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sayEvery is how often it is said how far it is with many records, as in a folder whose inputs are made anew.
+const sayEvery = time.Minute
+
+// sayGathered says how many records wait for a gathering.
+func (s *Store) sayGathered(ctx context.Context, g gathering) {
+	var left uint64
+	if err := s.db.QueryRowContext(ctx, fmt.Sprintf("SELECT count(*) FROM %[1]s WHERE %[2]s > (SELECT until FROM %[3]s)", Arrivals, ingestedColumn, g.state)).Scan(&left); err != nil {
+		return // the next chunk says what is wrong
+	}
+	s.log.Info("audit store: records are added up that came before; meanwhile questions about what was asked for read the records themselves", "left", left)
 }
 
 // chunk gathers some records, and says whether more may wait.
@@ -154,7 +171,7 @@ func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
 				return err
 			}
 			for _, statement := range []string{"DELETE FROM " + SightingsTable + " WHERE day < CAST(? AS DATE)",
-				"INSERT INTO " + SightingsTable + " " + sightingsFrom(ofDays("(FROM "+InputsTable+" WHERE day < CAST(? AS DATE))", "kind", ofInputKinds))} {
+				addSightings(InputsTable+" WHERE day < CAST(? AS DATE)", "kind", "")} {
 				if _, err := conn.ExecContext(ctx, statement, day); err != nil {
 					return err
 				}
@@ -170,7 +187,7 @@ func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
 	); err != nil {
 		return err
 	}
-	if err := (addedInputs{"several", "kind", ofInputKinds}).store(ctx, conn, "SELECT * FROM several"); err != nil {
+	if err := (addedInputs{"several", "kind", ofInputKinds, ""}).store(ctx, conn, "SELECT * FROM several"); err != nil {
 		return err
 	}
 	return execute(ctx, conn, "DROP TABLE several", "DROP TABLE touched", "DELETE FROM "+InputKinds+" WHERE id NOT IN (SELECT kind FROM "+InputsTable+")",

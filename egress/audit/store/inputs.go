@@ -26,8 +26,9 @@ const inputsState = "inputs_state"
 // inputsVersion is that of InputsTable and of what is made beside it, SightingsTable and RollupsTable: a folder with another one has them made
 // anew from the records, so that a version that knows less of them may have written meanwhile.
 const (
-	inputsVersion    = 5
-	beforeInputKinds = 4 // the same roll-ups
+	inputsVersion      = 6
+	beforeSightingRows = 5 // the same inputs
+	beforeInputKinds   = 4 // the same roll-ups
 )
 
 // What is told apart of one day's inputs of an account. What is more is counted.
@@ -204,10 +205,14 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 	if err != nil || version == inputsVersion {
 		return err
 	}
+	if version == beforeSightingRows {
+		return makeSightings(ctx, db)
+	}
 	statements := []string{
+		"DROP TABLE IF EXISTS sightings", // which had texts
 		"DROP TABLE IF EXISTS " + InputsTable, "DROP TABLE IF EXISTS " + InputKinds, "DROP TABLE IF EXISTS " + inputsState, "DROP TABLE IF EXISTS " + SightingsTable,
 		createTable(InputsTable, append([]inputColumn{{name: "kind", kind: "UBIGINT"}}, inputRowColumns...)), inputsKinds.create(),
-		"CREATE TABLE " + SightingsTable + " AS " + sightingsFrom(allInputs),
+		createSightings(),
 		"CREATE TABLE " + inputsState + " (version INTEGER, until TIMESTAMPTZ, merged TIMESTAMPTZ)",
 		fmt.Sprintf("INSERT INTO %s VALUES (%d, '-infinity', '-infinity')", inputsState, inputsVersion),
 	}
@@ -221,6 +226,17 @@ func prepareInputs(ctx context.Context, db *sql.DB) error {
 	}
 	if err != nil {
 		return fmt.Errorf("audit store: make the tables of what records add up to: %w", err)
+	}
+	return nil
+}
+
+// makeSightings makes SightingsTable of a folder that has all inputs.
+func makeSightings(ctx context.Context, db *sql.DB) error {
+	if err := transact(ctx, db, func(conn *sql.Conn) error {
+		return execute(ctx, conn, "DROP TABLE IF EXISTS sightings", "DROP TABLE IF EXISTS "+SightingsTable, createSightings(), addSightings(InputsTable, "kind", ""),
+			fmt.Sprintf("UPDATE %s SET version = %d", inputsState, inputsVersion))
+	}); err != nil {
+		return fmt.Errorf("audit store: make the table %s: %w", SightingsTable, err)
 	}
 	return nil
 }

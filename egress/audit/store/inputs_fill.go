@@ -132,15 +132,15 @@ func fillCounted(ctx context.Context, conn *sql.Conn, of chosen, end any) error 
 	if err := execute(ctx, conn, "CREATE TEMP TABLE kinds AS SELECT "+byParts+", "+strings.Join(kind, ", ")+" FROM (SELECT DISTINCT "+byParts+" FROM counted)"+join(parts)); err != nil {
 		return err
 	}
-	counted := addedInputs{"counted", byParts, " JOIN kinds USING (" + byParts + ")"}
-	if err := counted.store(ctx, conn, "SELECT kind, "+names(inputRowColumns)+" FROM counted"+inputsKinds.of("kinds", byParts), inputsKinds.add("kinds")); err != nil {
+	counted := addedInputs{"counted", byParts, " JOIN kinds USING (" + byParts + ")", inputsKinds.of("kinds", byParts)}
+	if err := counted.store(ctx, conn, "SELECT kind, "+names(inputRowColumns)+" FROM counted"+counted.number, inputsKinds.add("kinds")); err != nil {
 		return err
 	}
 	return execute(ctx, conn, append(dropNumbered(), "DROP TABLE counted", "DROP TABLE kinds")...)
 }
 
-// addedInputs are rows of inputs in a temporary table, which name their kinds by some columns; join puts to each what its kind is.
-type addedInputs struct{ table, by, join string }
+// addedInputs are rows of inputs in a temporary table, which name their kinds by some columns; join puts to each what its kind is, and number its number, once there is one.
+type addedInputs struct{ table, by, join, number string }
 
 // store adds them to the tables: by the rows of a SELECT, once other statements are executed; or, where there are more than are told apart, without those.
 func (a addedInputs) store(ctx context.Context, conn *sql.Conn, rows string, before ...string) error {
@@ -156,7 +156,7 @@ func (a addedInputs) store(ctx context.Context, conn *sql.Conn, rows string, bef
 			return storeWide(ctx, conn)
 		}
 	}
-	return execute(ctx, conn, append(before, "INSERT INTO "+InputsTable+" "+rows, "INSERT INTO "+SightingsTable+" "+sightingsFrom(ofDays(a.table, a.by, a.join)))...)
+	return execute(ctx, conn, append(before, "INSERT INTO "+InputsTable+" "+rows, addSightings(a.table, a.by, a.number))...)
 }
 
 // storeWide adds the rows of the table wide, which has all columns of inputs, as many as are told apart, and drops it.
@@ -174,7 +174,7 @@ func storeWide(ctx context.Context, conn *sql.Conn) error {
 	}
 	statements = append(statements, inputsKinds.add("wide"),
 		"INSERT INTO "+InputsTable+" SELECT id, "+names(inputRowColumns)+" FROM wide JOIN "+InputKinds+" ON "+inputsKinds.is("wide"),
-		"INSERT INTO "+SightingsTable+" "+sightingsFrom("wide"), "DROP TABLE wide")
+		addSightings("wide JOIN "+InputKinds+" ON "+inputsKinds.is("wide"), "id AS kind", ""), "DROP TABLE wide")
 	return execute(ctx, conn, statements...)
 }
 

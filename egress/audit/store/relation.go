@@ -20,6 +20,11 @@ func Relation(columns ...string) string {
 	return "(" + both(list, join(partsOf(columns)), columns) + ")"
 }
 
+// OfOnePart says whether some columns of Table are all of one part, so that Added finds them by its number.
+func OfOnePart(columns ...string) bool {
+	return len(partsOf(columns)) == 1 && !slices.ContainsFunc(columns, func(c string) bool { return c == "source" || homeOf(c) == RowsTable })
+}
+
 // Few is Table, for those few records for which a condition on some columns holds: they are found first, and what they name is joined to them then, where otherwise the parts of all records would
 // be made ready for it. The condition's parameters come twice.
 func Few(columns []string, condition string) string {

@@ -33,11 +33,13 @@ func wantRolled(t *testing.T, s *Store, want int) {
 // TestRollupsOfOlderFolders: where an older version wrote, roll-ups and sightings are made anew; so they are where there were none.
 func TestRollupsOfOlderFolders(t *testing.T) {
 	for name, left := range map[string]string{
-		"of before there were any": "DROP VIEW rollups; DROP TABLE rollup_rows; DROP TABLE rollup_kinds; DROP TABLE rollups_state; DROP TABLE sightings; UPDATE inputs_state SET version = 2",
+		"of before there were any": "DROP VIEW rollups; DROP TABLE rollup_rows; DROP TABLE rollup_kinds; DROP TABLE rollups_state; DROP TABLE sighting_rows; UPDATE inputs_state SET version = 2",
 		"of one table":             "CREATE TABLE one AS FROM rollups; DROP VIEW rollups; DROP TABLE rollup_rows; DROP TABLE rollup_kinds; ALTER TABLE one RENAME TO rollups; UPDATE inputs_state SET version = 3",
 		"used by an older version": "DELETE FROM record_rows WHERE nth + ahead <= 5; UPDATE inputs_state SET version = 2",
 		"of other inputs":          "DELETE FROM record_rows WHERE nth + ahead <= 5; DROP TABLE inputs; UPDATE inputs_state SET version = 1",
 		"of inputs without kinds":  "CREATE TABLE one AS SELECT * EXCLUDE (id, kind) FROM inputs JOIN input_kinds ON id = kind; DROP TABLE inputs; DROP TABLE input_kinds; ALTER TABLE one RENAME TO inputs; UPDATE inputs_state SET version = 4",
+		"of sightings by texts":    "DROP TABLE sighting_rows; CREATE TABLE sightings (namespace VARCHAR); UPDATE inputs_state SET version = 5",
+		"that one of these took":   "DELETE FROM sighting_rows WHERE kind % 2 = 0; CREATE TABLE sightings (namespace VARCHAR); UPDATE inputs_state SET version = 5",
 		"that an older one took":   "CREATE TABLE one AS SELECT * EXCLUDE (id, kind) FROM inputs JOIN input_kinds ON id = kind; DROP TABLE inputs; ALTER TABLE one RENAME TO inputs; UPDATE inputs_state SET version = 4",
 	} {
 		t.Run(name, func(t *testing.T) {
