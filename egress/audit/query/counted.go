@@ -36,7 +36,7 @@ func counted(ctx context.Context, conn *sql.Conn, statement string) (better stri
 		return "", false
 	}
 	list := strings.Join(columns, ", ")
-	from, err := parsed(ctx, conn, "SELECT CAST(sum("+countColumn+") AS BIGINT) FROM (SELECT "+list+", records AS "+countColumn+" FROM "+store.Added(columns, 0, "true")+") AS "+store.Table)
+	from, err := parsed(ctx, conn, "SELECT coalesce(CAST(sum("+countColumn+") AS BIGINT), 0) FROM (SELECT "+list+", records AS "+countColumn+" FROM "+store.Added(columns, 0, "true")+") AS "+store.Table)
 	inner := onlyNode(from)
 	if err != nil || inner == nil {
 		return "", false

@@ -32,6 +32,9 @@ func TestCounted(t *testing.T) {
 		"SELECT host, count(*) AS n FROM records WHERE port >= 0 AND host LIKE '%' GROUP BY host ORDER BY n, host":                           true,
 		"SELECT host, count(*) AS n FROM records WHERE port IN (443, 80) OR NOT (protocol IS NULL) GROUP BY host ORDER BY n, host":           true,
 		"SELECT host AS \"~records\", port, count(*) AS first FROM records GROUP BY ALL ORDER BY first, \"~records\", port":                  true,
+		"SELECT count(*) FROM records WHERE host = 'nobody.test' AND port = 443":                                                             false,
+		"SELECT count(*) FROM records WHERE host = 'nobody.test' AND port = 443 GROUP BY ALL":                                                true, // 0, not nothing
+		"SELECT count(*), count(*) AS again FROM records WHERE port > 0 AND host <> ''":                                                      false,
 		"SELECT verdict, path FROM records GROUP BY ALL ORDER BY verdict, path":                                                              false,
 		"SELECT namespace, verdict, count(*) AS n FROM records GROUP BY ALL ORDER BY ALL":                                                    false, // of two parts
 		"SELECT host, port, count(*) AS n FROM records WHERE time > TIMESTAMPTZ '2000-01-01' GROUP BY ALL ORDER BY host, port":               false, // what differs from record to record
