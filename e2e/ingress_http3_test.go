@@ -47,6 +47,8 @@ func TestHTTP3(t *testing.T) {
 		{"policies", in.http3Policies},
 		{"a certificate is exchanged", in.http3Exchanged},
 		{"the log", in.http3Log},
+		{"a client that moves", in.http3Moves},
+		{"another Envoy", in.http3Replaced},
 	})
 	back()
 	t.Run("not any more", in.http3Off)
@@ -302,4 +304,75 @@ func (in *ingressScene) http3Off(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// movedTo is another address of who asks from outside.
+var movedTo = world.OutsideAddrs[2]
+
+// http3Moves: a client that goes on by another address keeps its connection, once it has shown that it is there; apps are told, and policies go by, where it is now.
+func (in *ingressScene) http3Moves(t *testing.T) {
+	transports := make([]*quic.Transport, 2)
+	for i, from := range []string{"0.0.0.0:0", movedTo.String() + ":0"} {
+		socket, err := in.client.ListenPacket(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transports[i] = &quic.Transport{Conn: socket}
+		t.Cleanup(func() { _ = errors.Join(transports[i].Close(), socket.Close()) })
+	}
+	config := in.trusting()
+	config.NextProtos, config.ServerName = []string{"h3"}, "shop.test"
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c, err := transports[0].Dial(ctx, net.UDPAddrFromAddrPort(netip.AddrPortFrom(ingressAddr, 8443)), config, &quic.Config{KeepAlivePeriod: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseWithError(0, "") }()
+	client := (&http3.Transport{}).NewClientConn(c)
+	told := func(path, address string, status int) func() error {
+		return func() error {
+			resp, body, err := fetchBy(ctx, client, "https://shop.test"+path, "")
+			if err == nil && (resp.StatusCode != status || status == http.StatusOK && !strings.Contains(body, " "+address+" ")) {
+				err = fmt.Errorf("%s %q, want %d of %s", resp.Status, body, status, address)
+			}
+			return err
+		}
+	}
+	was := in.clientAddr(t)
+	turns(t, told("/before", was, http.StatusOK))
+	turns(t, told("/secret", was, http.StatusForbidden)) // by the policy of before, which is about that address
+	path, err := c.AddPath(transports[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := path.Probe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := path.Switch(); err != nil {
+		t.Fatal(err)
+	}
+	turns(t, told("/after", movedTo.String(), http.StatusOK))
+	turns(t, told("/secret", movedTo.String(), http.StatusOK))
+}
+
+// http3Replaced: with its Envoy a gateway loses the connections by QUIC that it had. A client hears of it, or asks in vain for a while, and connects anew.
+func (in *ingressScene) http3Replaced(t *testing.T) {
+	client := in.http3Client(t, in.trusting())
+	ask := func() error {
+		resp, body, err := fetchBy(t.Context(), client, "https://shop.test/replaced", "")
+		if err == nil && (resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, "v1 shop.test")) {
+			err = fmt.Errorf("%s %q", resp.Status, body)
+		}
+		return err
+	}
+	turns(t, ask)
+	if err := in.gateway.Restart(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := world.Within(t.Context(), 5*time.Minute, ask); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the client that was there is answered again after %s", time.Since(began).Round(time.Millisecond))
 }

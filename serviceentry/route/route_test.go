@@ -219,9 +219,9 @@ func TestMerge(t *testing.T) {
 
 // TestMergeActions: what a delegate's route does not say is the root's.
 func TestMergeActions(t *testing.T) {
-	root := parse(t, `{hosts: [a.com], http: [{name: r, delegate: {name: d}, timeout: 1s, retries: {attempts: 1}, rewrite: {uri: /r}, fault: {abort: {httpStatus: 500}}, mirror: {host: m.com},
+	root := parse(t, `{hosts: [a.com], http: [{name: r, delegate: {name: d}, timeout: 1s, retries: {attempts: 1}, rewrite: {uri: /r}, fault: {abort: {httpStatus: 500, percentage: {value: 100}}}, mirror: {host: m.com},
 		corsPolicy: {allowMethods: [GET]}, headers: {request: {set: {a: r}}}}]}`)
-	of := parse(t, `{http: [{name: d, route: [{destination: {host: b.com}}]}, {route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 2}, rewrite: {uri: /d}, fault: {delay: {fixedDelay: 1s}},
+	of := parse(t, `{http: [{name: d, route: [{destination: {host: b.com}}]}, {route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 2}, rewrite: {uri: /d}, fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}},
 		mirror: {host: n.com}, corsPolicy: {allowMethods: [PUT]}, headers: {request: {set: {b: d}}}}]}`)
 	merged := root.Resolve(func(config.Key) (route.Routes, bool) { return of, true }).HTTP
 	if len(merged) != 2 {
