@@ -329,7 +329,7 @@ func (w *routed) services(t *testing.T) {
 	}
 	turns(t, written)
 	turns(t, nobody(true))
-	if err := w.scene.SetPolicy(w.ctx, "REGISTRY_ONLY"); err != nil {
+	if err := w.scene.WriteMode("REGISTRY_ONLY"); err != nil {
 		t.Fatal(err)
 	}
 	turns(t, nobody(false))

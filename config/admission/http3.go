@@ -10,12 +10,10 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
-
-// http3Annotation of a Gateway of the Gateway API has its Service take UDP at the ports of HTTPS (HTTP3Annotation in sidecar/gateway).
-const http3Annotation = "egress.sallyport.io/http3"
 
 // http3 warns of servers that cannot be had by HTTP/3 though somebody gave their gateway's Service the port for it: because of what they ask for, or because of the mesh's settings.
 // It asks the registry, as proxies' translation does. Where nobody gave a Service such a port, nobody expects it.
@@ -49,21 +47,27 @@ func (w *world) http3() []Finding {
 		return nil
 	}
 	s, _ := registry.New(&w.cfg).Apply(changes)
-	var findings []Finding
+	return w.withoutHTTP3(s, services)
+}
+
+// withoutHTTP3 names the servers at gateways of Services: of those of an object that have none for one reason, the first.
+func (w *world) withoutHTTP3(s *registry.Snapshot, services []config.Key) (findings []Finding) {
 	said := map[string]bool{}
 	for _, key := range services {
-		gateways, _ := s.IngressesOf(key)
+		gateways, _ := s.IngressesOf(key) // a Service that is of none says nothing of HTTP/3
 		for _, g := range gateways {
 			g.OnDemand = true // as agents are
 			for _, server := range s.Opened(g.Ingress).Servers {
-				o, field := w.writtenAt(server)
-				if server.NoHTTP3 == "" || o == nil || said[o.Key.String()+field] {
+				about := server.Gateway.Key.String() + " " + server.NoHTTP3
+				if server.NoHTTP3 == "" || said[about] {
 					continue
 				}
-				said[o.Key.String()+field] = true
-				r := &report{of: *o}
-				r.warn(field, nil, fmt.Sprintf("%s has port %d for UDP, and the server has no HTTP/3: %s", key, server.Port, server.NoHTTP3), "nothing has to be done: its clients come by TCP, and are told of nothing else")
-				findings = append(findings, r.findings...)
+				said[about] = true
+				if o, field := w.writtenAt(server); o != nil {
+					r := &report{of: *o}
+					r.warn(field, nil, fmt.Sprintf("%s has port %d for UDP, and there is no HTTP/3: %s", key, server.Port, server.NoHTTP3), "nothing has to be done: clients come by TCP, and are told of nothing else")
+					findings = append(findings, r.findings...)
+				}
 			}
 		}
 	}
@@ -74,7 +78,7 @@ func (w *world) http3() []Finding {
 func (w *world) http3Unspoken(asked []*config.Object) (findings []Finding) {
 	for _, o := range asked {
 		r := &report{of: *o}
-		r.warn("metadata.annotations["+http3Annotation+"]", "true", "the mesh's settings do not have HTTP/3 spoken: the Service takes UDP, and nobody answers", "set sallyport.ingress.http3, or remove the annotation")
+		r.warn(strict.Join("metadata.annotations", HTTP3Annotation), "true", "the mesh's settings do not have HTTP/3 spoken: the Service takes UDP, and nobody answers", "set sallyport.ingress.http3, or remove the annotation")
 		findings = append(findings, r.findings...)
 	}
 	return findings
@@ -84,7 +88,7 @@ func (w *world) http3Unspoken(asked []*config.Object) (findings []Finding) {
 func (w *world) asksForHTTP3() (out []*config.Object) {
 	for i := range w.objects {
 		o := &w.objects[i]
-		if spec, is := o.Spec.(*gatewayv1.GatewaySpec); is && o.Annotations[http3Annotation] == "true" && !gatewayapi.IsWaypoint(spec.GatewayClassName) {
+		if spec, is := o.Spec.(*gatewayv1.GatewaySpec); is && o.Annotations[HTTP3Annotation] == "true" && !gatewayapi.IsWaypoint(spec.GatewayClassName) {
 			out = append(out, o)
 		}
 	}
