@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ func TestAuthorizationInbound(t *testing.T) {
 		{"other namespaces", a.others},
 		{"live", a.live},
 		{"the log", a.log},
+		{"the trust domain has another name", a.trustDomain},
 	})
 }
 
@@ -286,4 +288,28 @@ func (a *authorizedPod) log(t *testing.T) {
 			break
 		}
 	}
+}
+
+// trustDomain: as on Istio's page about its migration, a policy that names the trust domain that was counts for who has a certificate of the one that is, while the settings say
+// that it is an alias; also where a pattern names it.
+func (a *authorizedPod) trustDomain(t *testing.T) {
+	a.authenticate(t, false)
+	a.authorize(t, own(`rules: [{from: [{source: {principals: [old-td/ns/default/sa/app]}}]}]`))
+	a.holds(t, "/old", false, false, false, false, false)
+	was, err := os.ReadFile(a.scene.MeshConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := func(more string) {
+		t.Helper()
+		if err := a.scene.WriteMeshConfig(string(was) + more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings("trustDomainAliases: [old-td]\n")
+	a.holds(t, "/old", true, false, true, false, false)
+	settings("trustDomainAliases: [other-td]\n")
+	a.holds(t, "/old", false, false, false, false, false)
+	a.authorize(t, own(`rules: [{from: [{source: {principals: ["*er-td/ns/default/sa/app"]}}]}]`))
+	a.holds(t, "/pattern", true, false, true, false, false)
 }

@@ -47,6 +47,8 @@ func TestHTTP3(t *testing.T) {
 		{"policies", in.http3Policies},
 		{"a certificate is exchanged", in.http3Exchanged},
 		{"the log", in.http3Log},
+		{"clients stay where they are", in.http3Moves},
+		{"another Envoy", in.http3Replaced},
 	})
 	back()
 	t.Run("not any more", in.http3Off)
@@ -302,4 +304,50 @@ func (in *ingressScene) http3Off(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// http3Moves: clients are told to keep the address by which they came. Envoy would go by that one as long as the connection lasts, in policies and in what apps are told.
+func (in *ingressScene) http3Moves(t *testing.T) {
+	transports := make([]*quic.Transport, 2)
+	for i := range transports {
+		socket, err := in.client.ListenPacket("0.0.0.0:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		transports[i] = &quic.Transport{Conn: socket}
+		t.Cleanup(func() { _ = errors.Join(transports[i].Close(), socket.Close()) })
+	}
+	config := in.trusting()
+	config.NextProtos, config.ServerName = []string{"h3"}, "shop.test"
+	ctx, cancel := context.WithTimeout(t.Context(), attackTimeout)
+	defer cancel()
+	c, err := transports[0].Dial(ctx, net.UDPAddrFromAddrPort(netip.AddrPortFrom(ingressAddr, 8443)), config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseWithError(0, "") }()
+	if _, err := c.AddPath(transports[1]); err == nil || !strings.Contains(err.Error(), "disabled connection migration") {
+		t.Errorf("a client is not told to stay: %v", err)
+	}
+}
+
+// http3Replaced: with its Envoy a gateway loses the connections by QUIC that it had. A client hears of it, or asks in vain for a while, and connects anew.
+func (in *ingressScene) http3Replaced(t *testing.T) {
+	client := in.http3Client(t, in.trusting())
+	ask := func() error {
+		resp, body, err := fetchBy(t.Context(), client, "https://shop.test/replaced", "")
+		if err == nil && (resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, "v1 shop.test")) {
+			err = fmt.Errorf("%s %q", resp.Status, body)
+		}
+		return err
+	}
+	turns(t, ask)
+	if err := in.gateway.Restart(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := world.Within(t.Context(), 5*time.Minute, ask); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the client that was there is answered again after %s", time.Since(began).Round(time.Millisecond))
 }

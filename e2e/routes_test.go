@@ -22,7 +22,8 @@ const routesPort = 9481
 
 // userRoutes are a VirtualService's, of host "led.WAY.test"; "one.WAY.test" and "two.WAY.test" are the servers behind.
 const userRoutes = `
-  - {name: dropped, match: [{headers: {x-user: {exact: dropped}}}], fault: {abort: {httpStatus: 418}}, route: [{destination: {host: led.WAY.test}}]}
+  - {name: dropped, match: [{headers: {x-user: {exact: dropped}}}], fault: {abort: {httpStatus: 418, percentage: {value: 100}}}, route: [{destination: {host: led.WAY.test}}]}
+  - {name: faultless, match: [{headers: {x-user: {exact: faultless}}}], fault: {abort: {httpStatus: 418}}, route: [{destination: {host: led.WAY.test}}]}
   - {name: answered, match: [{uri: {prefix: /answer}}], directResponse: {status: 451, body: {string: "not from here"}}}
   - {name: moved, match: [{uri: {prefix: /moved}}], redirect: {uri: /there, authority: one.WAY.test}}
   - {name: rewritten, match: [{uri: {prefix: /old/}}], rewrite: {uri: /new/}, headers: {request: {set: {x-seen: "%PROTOCOL%"}, remove: [x-user]}, response: {set: {x-way: WAY}}}, route: [{destination: {host: led.WAY.test}}]}
@@ -66,6 +67,45 @@ spec:
     route: [{destination: {host: page.test, port: {number: %[1]d}}, weight: 100}]
 `
 
+// services are of the shape of Istio's page about Kubernetes Services for what is outside: other names for what is registered, and for what is not, and a Service whose
+// endpoints somebody wrote.
+const services = `---
+apiVersion: v1
+kind: Service
+metadata: {name: straight, namespace: default}
+spec: {type: ExternalName, externalName: one.straight.test, ports: [{name: http, protocol: TCP, port: %[1]d}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: gateway, namespace: default}
+spec: {type: ExternalName, externalName: one.gateway.test, ports: [{name: http, protocol: TCP, port: %[1]d}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nobody, namespace: default}
+spec: {type: ExternalName, externalName: nobody.test, ports: [{name: http, protocol: TCP, port: %[1]d}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: written, namespace: default}
+spec: {clusterIP: %[3]s, ports: [{name: http, protocol: TCP, port: 80, targetPort: %[1]d}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: written-1, namespace: default, labels: {kubernetes.io/service-name: written}}
+addressType: IPv4
+ports: [{name: http, port: %[1]d, protocol: TCP}]
+endpoints: [{addresses: [%[2]s]}]
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: written, namespace: default}
+spec: {host: written.default.svc.cluster.local, trafficPolicy: {tls: {mode: DISABLE}}}
+`
+
+// writtenService is the address of the last one.
+var writtenService = netip.MustParseAddrPort("10.96.0.77:80")
+
 // seen is what a server saw of a request.
 type seen struct {
 	At, From, Host, Path string
@@ -93,6 +133,7 @@ func TestRoutes(t *testing.T) {
 	}
 	t.Run("Istio's page", w.page)
 	t.Run("routes at an egress Gateway", w.lets)
+	t.Run("Kubernetes Services", w.services)
 }
 
 func (w *routed) serve(t *testing.T) {
@@ -184,6 +225,9 @@ func (w *routed) try(t *testing.T, way string) {
 	if status, _, text := w.ask(t, host, "/ready", "dropped"); status != http.StatusTeapot {
 		t.Errorf("a fault that aborts: %d %s", status, text)
 	}
+	if status, _, text := w.ask(t, host, "/ready", "faultless"); status != http.StatusOK {
+		t.Errorf("a fault of no share: %d %s", status, text)
+	}
 	if status, _, text := w.ask(t, host, "/answer/me", "x"); status != 451 || !strings.Contains(text, "not from here") {
 		t.Errorf("a direct response: %d %s", status, text)
 	}
@@ -245,4 +289,52 @@ func (w *routed) page(t *testing.T) {
 	w.ready(t, "page.test", func(status int, s seen) bool {
 		return status == http.StatusOK && s.From == gateway && s.Header.Get("X-Seen") == "by the gateway"
 	})
+}
+
+// services: another name is led as what it stands for, which decides by where it leaves; one for what nobody registered is nobody's. A Service's endpoints are asked straight.
+func (w *routed) services(t *testing.T) {
+	const cluster = ".default.svc.cluster.local"
+	at := world.OutsideAddrs[1]
+	w.scene.Outside.Set("nobody"+cluster, time.Minute, at) // as the cluster's DNS says it, which follows the name
+	if err := w.scene.Config.Write("services.yaml", fmt.Sprintf(services, routesPort, at, writtenService.Addr())); err != nil {
+		t.Fatal(err)
+	}
+	var gateway, app string
+	w.ready(t, "one.gateway.test", func(status int, s seen) bool { gateway = s.From; return status == http.StatusOK })
+	w.ready(t, "one.straight.test", func(status int, s seen) bool { app = s.From; return status == http.StatusOK })
+	for name, from := range map[string]string{"straight": app, "gateway": gateway} {
+		w.ready(t, name+cluster, func(status int, s seen) bool {
+			return status == http.StatusOK && s.At == world.OutsideAddrs[0].String() && s.From == from
+		})
+	}
+	written := func() error {
+		text, err := getFrom(w.ctx, w.scene.World.App, writtenService, "http://written"+cluster+"/ready")
+		var s seen
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &s)
+		}
+		if err == nil && (s.At != at.String() || s.From != app) {
+			err = fmt.Errorf("written: %s", text)
+		}
+		return err
+	}
+	nobody := func(open bool) func() error {
+		return func() error {
+			status, text, err := appOf(w.scene).get(w.ctx, time.Minute, "nobody"+cluster, routesPort, "/ready", http.Header{})
+			if (err == nil && status == http.StatusOK) != open {
+				return fmt.Errorf("nobody: %d %s (%w), want open: %t", status, text, err, open)
+			}
+			return nil
+		}
+	}
+	turns(t, written)
+	turns(t, nobody(true))
+	if err := w.scene.WriteMode("REGISTRY_ONLY"); err != nil {
+		t.Fatal(err)
+	}
+	turns(t, nobody(false))
+	turns(t, written)
+	for _, name := range []string{"straight", "gateway"} {
+		w.ready(t, name+cluster, func(status int, _ seen) bool { return status == http.StatusOK })
+	}
 }

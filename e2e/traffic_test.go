@@ -21,25 +21,30 @@ var madeUp = netip.MustParsePrefix("240.240.0.0/16")
 // trafficPort is where the servers of this test listen.
 const trafficPort = 9480
 
-// trafficRules are what is tried, by the host's first label; each host is there twice: by the gateway, and straight.
+// trafficRules are what is tried, by the host's first label; "" where no rule says anything. Each host is there twice: by the gateway, and straight.
 var trafficRules = map[string]string{
+	"usual":   "",
 	"hashed":  "loadBalancer: {consistentHash: {httpHeaderName: x-user}}",
 	"ejected": "loadBalancer: {simple: ROUND_ROBIN}, outlierDetection: {consecutive5xxErrors: 1, interval: 1s, baseEjectionTime: 600s, maxEjectionPercent: 100}",
 	"pooled":  "loadBalancer: {simple: ROUND_ROBIN}, connectionPool: {tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}}",
 }
 
-// TestTraffic holds that what DestinationRules say about pools, failing endpoints and hashing is what Envoys do.
+// usualAnswered is how many requests the first endpoint of "usual" answers while the second one, which has twice its weight, answers none.
+const usualAnswered = 200
+
+// TestTraffic holds that what DestinationRules say about pools, failing endpoints and hashing is what Envoys do, and what they do where none says anything.
 func TestTraffic(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	w := &traffic{ctx: ctx, scene: s, held: make(chan struct{}), arrived: make(chan struct{}, 100)}
+	w := &traffic{ctx: ctx, scene: s, held: make(chan struct{}), arrived: make(chan struct{}, 100), kept: make(chan struct{}, 2*usualAnswered)}
 	w.serve(t)
 	for _, way := range []string{"gateway", "straight"} {
 		t.Run(way, func(t *testing.T) {
 			t.Run("one user's requests go to one endpoint", func(t *testing.T) { w.hashed(t, "hashed."+way+".test") })
 			t.Run("an endpoint that fails is left alone", func(t *testing.T) { w.ejected(t, "ejected."+way+".test") })
 			t.Run("a full pool says so", func(t *testing.T) { w.pooled(t, "pooled."+way+".test") })
+			t.Run("who has more to do is asked less", func(t *testing.T) { w.usual(t, "usual."+way+".test") })
 		})
 	}
 }
@@ -49,8 +54,9 @@ type traffic struct {
 	scene *story.Scene
 
 	arrived chan struct{}
+	kept    chan struct{} // told when the second endpoint of "usual" keeps a request
 	mu      sync.Mutex
-	held    chan struct{} // requests for /hold wait for it
+	held    chan struct{} // requests for /hold, and for /busy at the second endpoint, wait for it
 }
 
 // serve listens at two addresses: both say who they are, and the second one fails where it is asked to.
@@ -64,14 +70,9 @@ func (w *traffic) serve(t *testing.T) {
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			switch {
 			case r.URL.Path == "/hold":
-				w.mu.Lock()
-				held := w.held
-				w.mu.Unlock()
-				w.arrived <- struct{}{}
-				select {
-				case <-held:
-				case <-r.Context().Done():
-				}
+				w.wait(r, w.arrived)
+			case r.URL.Path == "/busy" && i == 1:
+				w.wait(r, w.kept)
 			case strings.HasPrefix(r.Host, "ejected.") && i == 1 && r.URL.Path == "/":
 				out.WriteHeader(http.StatusInternalServerError)
 			}
@@ -85,6 +86,10 @@ func (w *traffic) serve(t *testing.T) {
 		for what, policy := range trafficRules {
 			host := what + "." + way + ".test"
 			w.scene.Outside.Set(host, time.Minute, world.OutsideAddrs[:2]...)
+			endpoints := "DNS"
+			if policy == "" { // weights that differ are kept to the letter: no endpoint is drawn
+				endpoints = fmt.Sprintf("STATIC\n  endpoints: [{address: %s, weight: 1}, {address: %s, weight: 2}]", world.OutsideAddrs[0], world.OutsideAddrs[1])
+			}
 			fmt.Fprintf(&objects, `---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -92,19 +97,38 @@ metadata: {name: %q, namespace: default, annotations: {egress.sallyport.io/gatew
 spec:
   hosts: [%q]
   location: MESH_EXTERNAL
-  resolution: DNS
   ports: [{number: %d, name: http, protocol: HTTP}]
----
-apiVersion: networking.istio.io/v1
-kind: DestinationRule
-metadata: {name: %q, namespace: default}
-spec: {host: %q, trafficPolicy: {%s}}
-`, host, gateway, host, trafficPort, host, host, policy)
+  resolution: %s
+`, host, gateway, host, trafficPort, endpoints)
+			if policy != "" {
+				fmt.Fprintf(&objects, "---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: %[1]q, namespace: default}\nspec: {host: %[1]q, trafficPolicy: {%[2]s}}\n", host, policy)
+			}
 		}
 	}
 	if err := w.scene.Config.Write("traffic.yaml", objects.String()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wait tells that a request is there, and keeps it until those that are held are let go.
+func (w *traffic) wait(r *http.Request, there chan<- struct{}) {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	there <- struct{}{}
+	select {
+	case <-held:
+	case <-r.Context().Done():
+	}
+}
+
+// hold has requests that wait do so until what it gives is closed.
+func (w *traffic) hold() chan struct{} {
+	held := make(chan struct{})
+	w.mu.Lock()
+	w.held = held
+	w.mu.Unlock()
+	return held
 }
 
 // ask sends a request from the app's pod, and gives the answer's status and text.
@@ -175,10 +199,7 @@ func (w *traffic) ejected(t *testing.T, host string) {
 
 func (w *traffic) pooled(t *testing.T, host string) {
 	w.ready(t, host)
-	held := make(chan struct{})
-	w.mu.Lock()
-	w.held = held
-	w.mu.Unlock()
+	held := w.hold()
 	const asked = 12
 	answers := make(chan int, asked)
 	for range asked {
@@ -202,5 +223,43 @@ func (w *traffic) pooled(t *testing.T, host string) {
 	close(held)
 	for range 4 {
 		<-answers
+	}
+}
+
+// usual: where nobody says how an endpoint is chosen, who has more to do is asked less. The second endpoint keeps all that it is sent, until the first one has answered so many.
+// By turns it would be sent two for each of them, or one, were its weight forgotten. With k requests under way it has 2/(k+1) of its weight: its nth request is due when the first
+// endpoint has had n²/4 or so, which is 29 in the end, and some more where Envoy has several workers, each with turns of its own (n²/4 in each of w: w·29/√w together).
+func (w *traffic) usual(t *testing.T, host string) {
+	w.ready(t, host)
+	held := w.hold()
+	answers := make(chan error)
+	ask := func() {
+		status, body, err := appOf(w.scene).get(w.ctx, 10*time.Minute, host, trafficPort, "/busy", nil)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d %s", status, body)
+		}
+		answers <- err
+	}
+	answered, kept := 0, 0
+	for answered < usualAnswered && kept < usualAnswered/2 {
+		go ask()
+		select {
+		case err := <-answers: // of the first endpoint: the second one gives none
+			if answered++; err != nil {
+				t.Fatal(err)
+			}
+		case <-w.kept:
+			kept++
+		}
+	}
+	close(held)
+	for range kept {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("while one endpoint answered %d requests, the other one, with twice the weight, was sent %d and answered none", answered, kept)
+	if kept == 0 || kept >= usualAnswered/2 {
+		t.Errorf("the endpoint that keeps all was sent %d requests, and the other one %d", kept, answered)
 	}
 }

@@ -23,16 +23,23 @@ const (
 	warmupAsked = 1000
 )
 
-// warmupServices are Services by how they choose an endpoint; the last one warms nobody up.
+// warmupServices are Services by how they choose an endpoint. "cold" warms nobody up; "older" has the name that Istio had for it before, which begins with a tenth.
 var warmupServices = map[string]string{
 	"turns": "simple: ROUND_ROBIN, warmup: {duration: 600s, minimumPercent: 0.1, aggression: 1}",
 	"least": "simple: LEAST_REQUEST, warmup: {duration: 600s, minimumPercent: 0.1}",
 	"cold":  "simple: ROUND_ROBIN",
+	"older": "simple: ROUND_ROBIN, warmupDurationSecs: 60s",
 }
+
+// What is tried of "older": an endpoint that has been there for 24 s has four tenths of its share, and one that is new a tenth for 6 s, and a quarter after 15 s.
+const (
+	olderFor   = time.Minute
+	olderAsked = 300
+)
 
 func warmupAt(name string) netip.AddrPort {
 	return netip.AddrPortFrom(map[string]netip.Addr{
-		"turns": netip.MustParseAddr("10.96.0.101"), "least": netip.MustParseAddr("10.96.0.102"), "cold": netip.MustParseAddr("10.96.0.103"),
+		"turns": netip.MustParseAddr("10.96.0.101"), "least": netip.MustParseAddr("10.96.0.102"), "cold": netip.MustParseAddr("10.96.0.103"), "older": netip.MustParseAddr("10.96.0.104"),
 	}[name], 8080)
 }
 
@@ -72,6 +79,7 @@ func TestWarmup(t *testing.T) {
 				}
 			}
 			t.Logf("of %d requests each, who was new had %v", warmupAsked, answered)
+			w.older(t)
 			return
 		}
 		if time.Now().After(end) {
@@ -139,6 +147,9 @@ func (w *warmup) counted(t *testing.T) (answered map[string]int, fits bool) {
 	came := time.Now()
 	w.becomes(t, append([]netip.Addr{w.newest}, w.olds...)...)
 	for name := range warmupServices {
+		if name == "older" {
+			continue
+		}
 		n, err := w.asked(name, warmupAsked)
 		if err != nil {
 			t.Fatal(err)
@@ -158,6 +169,34 @@ func (w *warmup) counted(t *testing.T) (answered map[string]int, fits bool) {
 	}
 	w.becomes(t, w.olds...)
 	return answered, fits
+}
+
+// older: the name from before means the same. By weights endpoints are taken in turn, nobody is drawn: with a quarter of the others' weight one in nine is sent to who is new.
+func (w *warmup) older(t *testing.T) {
+	t.Helper()
+	if err := world.Within(w.ctx, 10*time.Minute, func() error {
+		if has := time.Since(w.since); has < 4*olderFor/10 {
+			return fmt.Errorf("the others have been there for %s", has)
+		}
+		came := time.Now()
+		w.becomes(t, append([]netip.Addr{w.newest}, w.olds...)...)
+		n, err := w.asked("older", olderAsked)
+		others := min(came.Sub(w.since), olderFor)
+		took := time.Since(came)
+		w.becomes(t, w.olds...)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case 4*max(took, olderFor/10) > others:
+			return fmt.Errorf("it took %s to ask, and the others have been there for %s", took, others)
+		case n == 0 || n >= olderAsked/5:
+			t.Errorf("older: %d of %d requests went to who is new", n, olderAsked)
+		}
+		t.Logf("of %d requests, who was new had %d, by the name from before", olderAsked, n)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // asked sends requests from the app, one after the other on one connection, and counts those that who is new has answered.

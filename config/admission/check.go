@@ -94,6 +94,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	findings = append(findings, w.secondRoutes()...)
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)
+	findings = append(findings, w.http3()...)
 	findings = append(findings, w.ignoredSettings()...)
 	Sort(findings)
 	return findings

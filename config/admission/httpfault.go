@@ -24,6 +24,9 @@ func (r *report) delay(field string, d *networking.HTTPFaultInjection_Delay) {
 		return
 	}
 	r.share(at(field, "percentage.value"), d.Percentage)
+	if d.Percentage == nil && d.Percent == 0 {
+		r.warn(at(field, "percentage"), nil, "is missing, so no request is delayed", "write it, as in {value: 100} for all")
+	}
 	switch x := d.HttpDelayType.(type) {
 	case *networking.HTTPFaultInjection_Delay_FixedDelay:
 		r.positive(at(field, "fixedDelay"), x.FixedDelay)
@@ -37,6 +40,9 @@ func (r *report) abort(field string, a *networking.HTTPFaultInjection_Abort) {
 		return
 	}
 	r.share(at(field, "percentage.value"), a.Percentage)
+	if a.Percentage == nil {
+		r.warn(at(field, "percentage"), nil, "is missing, so no request is aborted", "write it, as in {value: 100} for all")
+	}
 	switch x := a.ErrorType.(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
 		r.status(at(field, "httpStatus"), x.HttpStatus)

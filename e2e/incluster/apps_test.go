@@ -19,7 +19,7 @@ import (
 // TestApps comes before anything about egress: pods that are taken in go on working, whatever is to happen with the
 // world outside.
 func TestApps(t *testing.T) {
-	s := set(t, "meshConfig.sallyport.mutualTLS=true")
+	s := set(t, "meshConfig.sallyport.mutualTLS=true", "meshConfig.sallyport.ingress.http3=true", "ingressGateway.enabled=true", "credentials.namespaces={"+system+"}")
 	text, err := os.ReadFile("testdata/apps.yaml")
 	s.must(err)
 	began := time.Now()
@@ -41,6 +41,7 @@ func TestApps(t *testing.T) {
 			s.table()
 		})
 	}
+	t.Run("from outside", func(t *testing.T) { s.in(t).fromOutside() })
 	t.Run("without mutual TLS", func(t *testing.T) {
 		s := s.in(t)
 		s.setMesh("mutualTLS: true", "mutualTLS: false")

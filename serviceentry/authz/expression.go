@@ -58,20 +58,25 @@ func (t Term) expression(v string, domains []string) []string {
 // local stands for the mesh's own trust domain, as in Istio, whatever that is called.
 const local = "cluster.local"
 
-// principals are expressions for a principal in each of the mesh's trust domains, where it names one of them.
+// principals are expressions for a principal in each of the mesh's trust domains, where it names one of them, or the end of one: "*-td/ns/NS/sa/SA". One without a domain,
+// "*/ns/NS/sa/SA", is of all that there are.
 func principals(v string, domains []string) (out []string) {
 	if v == "*" {
 		return []string{".+"}
 	}
-	if strings.HasPrefix(v, "*") {
-		return []string{"spiffe://" + glob(v, ".")}
-	}
 	domain, rest, full := strings.Cut(v, "/")
-	if !full || domain != local && !slices.Contains(domains, domain) {
-		return []string{"spiffe://" + glob(v, ".")}
+	end, pattern := strings.CutPrefix(domain, "*")
+	names := func(d string) bool { return d == domain || pattern && strings.HasSuffix(d, end) }
+	if pattern || domain != local { // whatever else it names
+		out = append(out, "spiffe://"+glob(v, "."))
+	}
+	if !full || domain == "*" || domain != local && !slices.ContainsFunc(domains, names) || pattern && strings.Count(rest, "/") != 3 {
+		return out
 	}
 	for _, d := range domains {
-		out = append(out, "spiffe://"+glob(d+"/"+rest, "."))
+		if !pattern || !names(d) {
+			out = append(out, "spiffe://"+glob(d+"/"+rest, "."))
+		}
 	}
 	return out
 }

@@ -252,6 +252,8 @@ type IngressServer struct {
 	OnDemand bool
 	// HTTP3 is the port by which clients come to it by HTTP/3, too; 0 where it does not speak it.
 	HTTP3 uint32
+	// NoHTTP3 is why it does not, where clients could come by UDP.
+	NoHTTP3 string
 
 	among *onDemand // the servers of its port with which it would
 }
@@ -358,8 +360,8 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 		o.chooseOnDemand()
 	}
 	o.closeTooMany()
-	if settings := s.IngressSettings(i); settings.HTTP3 && !settings.ProxyProtocol { // whose header datagrams have none of
-		o.chooseHTTP3(services)
+	if settings := s.IngressSettings(i); settings.HTTP3 {
+		o.chooseHTTP3(services, settings.ProxyProtocol)
 	}
 	for at, server := range o.Servers {
 		if server.Alone && server.Serves != NotServed {

@@ -185,11 +185,12 @@ func retriesOf(r *networking.HTTPRetry) *Retries {
 	return out
 }
 
+// delayOf reads a delay. One that does not say of how many requests is of none, as the API says.
 func delayOf(d *networking.HTTPFaultInjection_Delay) *Delay {
 	if d == nil || duration(d.GetFixedDelay()) == 0 {
 		return nil
 	}
-	out := &Delay{For: duration(d.GetFixedDelay()), Share: shareOf(d.Percentage, All)}
+	out := &Delay{For: duration(d.GetFixedDelay()), Share: shareOf(d.Percentage, 0)}
 	if d.Percentage == nil && d.Percent > 0 { // deprecated, and still written
 		out.Share = percent(float64(d.Percent))
 	}
@@ -199,11 +200,12 @@ func delayOf(d *networking.HTTPFaultInjection_Delay) *Delay {
 	return out
 }
 
+// abortOf is delayOf for an answer in the place of the destination's.
 func abortOf(a *networking.HTTPFaultInjection_Abort) *Abort {
 	if a == nil {
 		return nil
 	}
-	out := &Abort{Share: shareOf(a.Percentage, All)}
+	out := &Abort{Share: shareOf(a.Percentage, 0)}
 	switch x := a.ErrorType.(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
 		out.Status = status(uint32(max(x.HttpStatus, 0)))

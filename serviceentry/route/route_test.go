@@ -135,7 +135,7 @@ func TestParse(t *testing.T) {
 		"{route: [{destination: {host: b.com}}], rewrite: {authority: x, uriRegexRewrite: {match: a, rewrite: b}}}":                                                               `"Rewrite":{"Authority":"x","Regex":{"Match":"a","Rewrite":"b"}}`,
 		"{route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 3, perTryTimeout: 1s, retryOn: '503,reset'}}":                                                   `"Timeout":2000000000,"Retries":{"Attempts":3,"PerTry":1000000000,"Backoff":0,"On":["reset"],"OnStatus":[503]}`,
 		"{route: [{destination: {host: b.com}}], retries: {attempts: 0}}":                                                                                                         `"Retries":{"Attempts":0,"PerTry":0,"Backoff":0,"On":["connect-failure","refused-stream","unavailable","cancelled"]}`,
-		"{route: [{destination: {host: b.com}}], fault: {delay: {fixedDelay: 1s, percentage: {value: 0.5}}, abort: {grpcStatus: NOT_FOUND}}}":                                     `"Delay":{"For":1000000000,"Share":5000},"Abort":{"GRPC":5,"Share":1000000}`,
+		"{route: [{destination: {host: b.com}}], fault: {delay: {fixedDelay: 1s, percentage: {value: 0.5}}, abort: {grpcStatus: NOT_FOUND, percentage: {value: 100}}}}":           `"Delay":{"For":1000000000,"Share":5000},"Abort":{"GRPC":5,"Share":1000000}`,
 		"{route: [{destination: {host: b.com}}], fault: {abort: {httpStatus: 500, percentage: {value: 0}}}}":                                                                      `"Weight":1}]}`,
 		"{route: [{destination: {host: b.com}}], mirror: {host: c}, mirrorPercentage: {value: 10}}":                                                                               `"Mirrors":[{"Host":"c.shop.svc.cluster.local","Share":100000}]`,
 		"{route: [{destination: {host: b.com}}], mirrors: [{destination: {host: c.com}, percentage: {value: 0}}, {destination: {host: d.com}}]}":                                  `"Mirrors":[{"Host":"d.com","Share":1000000}]`,
@@ -219,9 +219,9 @@ func TestMerge(t *testing.T) {
 
 // TestMergeActions: what a delegate's route does not say is the root's.
 func TestMergeActions(t *testing.T) {
-	root := parse(t, `{hosts: [a.com], http: [{name: r, delegate: {name: d}, timeout: 1s, retries: {attempts: 1}, rewrite: {uri: /r}, fault: {abort: {httpStatus: 500}}, mirror: {host: m.com},
+	root := parse(t, `{hosts: [a.com], http: [{name: r, delegate: {name: d}, timeout: 1s, retries: {attempts: 1}, rewrite: {uri: /r}, fault: {abort: {httpStatus: 500, percentage: {value: 100}}}, mirror: {host: m.com},
 		corsPolicy: {allowMethods: [GET]}, headers: {request: {set: {a: r}}}}]}`)
-	of := parse(t, `{http: [{name: d, route: [{destination: {host: b.com}}]}, {route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 2}, rewrite: {uri: /d}, fault: {delay: {fixedDelay: 1s}},
+	of := parse(t, `{http: [{name: d, route: [{destination: {host: b.com}}]}, {route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 2}, rewrite: {uri: /d}, fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}},
 		mirror: {host: n.com}, corsPolicy: {allowMethods: [PUT]}, headers: {request: {set: {b: d}}}}]}`)
 	merged := root.Resolve(func(config.Key) (route.Routes, bool) { return of, true }).HTTP
 	if len(merged) != 2 {

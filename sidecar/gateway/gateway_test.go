@@ -57,7 +57,7 @@ func TestRender(t *testing.T) {
 		"http3": func() (Objects, error) {
 			g := example()
 			g.Annotations = map[string]string{HTTP3Annotation: "true"}
-			return Render(g, Router, nil, Default())
+			return Render(g, Router, []Port{PortOf(8443, gatewayv1.HTTPSProtocolType), PortOf(9443, gatewayv1.TLSProtocolType)}, Default())
 		},
 		"waypoint": func() (Objects, error) { return Render(waypoint(), Waypoint, nil, Default()) },
 		"parameters": func() (Objects, error) {

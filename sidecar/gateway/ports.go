@@ -17,11 +17,13 @@ import (
 type Port struct {
 	Number   int32
 	Protocol corev1.Protocol
+	// HTTPS says that requests come there in TLS, for which HTTP/3 can be spoken, too.
+	HTTPS bool
 }
 
 // PortOf is the port of a listener.
 func PortOf(number gatewayv1.PortNumber, protocol gatewayv1.ProtocolType) Port {
-	p := Port{Number: number, Protocol: corev1.ProtocolTCP}
+	p := Port{Number: number, Protocol: corev1.ProtocolTCP, HTTPS: protocol == gatewayv1.HTTPSProtocolType}
 	if protocol == gatewayv1.UDPProtocolType {
 		p.Protocol = corev1.ProtocolUDP
 	}
@@ -44,12 +46,11 @@ func ports(of *gatewayv1.Gateway, as As, more []Port) []Port {
 		all = append(all, PortOf(l.Port, l.Protocol))
 	}
 	all = slices.DeleteFunc(all, func(p Port) bool { return p.Protocol == corev1.ProtocolTCP && ownPorts[p.Number] })
-	if speaksHTTP3(of) {
-		for _, l := range of.Spec.Listeners {
-			if l.Protocol == gatewayv1.HTTPSProtocolType && !ownPorts[l.Port] {
-				all = append(all, Port{Number: l.Port, Protocol: corev1.ProtocolUDP})
-			}
+	for i := range all {
+		if all[i].HTTPS && speaksHTTP3(of) {
+			all = append(all, Port{Number: all[i].Number, Protocol: corev1.ProtocolUDP})
 		}
+		all[i].HTTPS = false // two listeners of one port are one port
 	}
 	slices.SortFunc(all, func(a, b Port) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))

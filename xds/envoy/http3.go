@@ -47,6 +47,8 @@ func HTTP3Listener(port uint32, ipv6 bool, chains ...*listenerv3.FilterChain) *l
 		},
 		IdleTimeout:            durationpb.New(quicRest),
 		CryptoHandshakeTimeout: durationpb.New(patience),
+		// who a client is was settled when its connection began: Envoy goes on by its first address, in policies and in what apps are told, wherever it is by then
+		SendDisableActiveMigration: wrapperspb.Bool(true),
 	}}
 	return l
 }

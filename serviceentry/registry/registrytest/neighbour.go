@@ -163,7 +163,7 @@ func (w *World) preyRoutes(prey Prey) *networking.VirtualService {
 	default:
 		h.Match = []*networking.HTTPMatchRequest{{SourceNamespace: pick(w, []string{"", "team-a"}), SourceLabels: pick(w, []map[string]string{nil, {"app": "a"}})}}
 		h.Route = []*networking.HTTPRouteDestination{{Destination: destination}}
-		h.Fault = &networking.HTTPFaultInjection{Abort: &networking.HTTPFaultInjection_Abort{ErrorType: &networking.HTTPFaultInjection_Abort_HttpStatus{HttpStatus: 503}}}
+		h.Fault = &networking.HTTPFaultInjection{Abort: &networking.HTTPFaultInjection_Abort{ErrorType: &networking.HTTPFaultInjection_Abort_HttpStatus{HttpStatus: 503}, Percentage: &networking.Percent{Value: 100}}}
 		v.Http = append(v.Http, h)
 	}
 	return v
