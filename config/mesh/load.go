@@ -1,10 +1,13 @@
 package mesh
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	sigsjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -88,6 +91,9 @@ func Parse(data []byte) (Config, error) {
 
 func readTree(data []byte) (map[string]any, error) {
 	plain, err := yaml.YAMLToJSONStrict(data)
+	if err == nil {
+		err = oneDocument(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("not YAML: %w", err)
 	}
@@ -102,6 +108,22 @@ func readTree(data []byte) (map[string]any, error) {
 		return v, nil
 	default:
 		return nil, fmt.Errorf("%s is no MeshConfig: write a mapping of fields", strict.Show(v))
+	}
+}
+
+// oneDocument rejects what would not be read: all that comes after the first document. One that is empty is none.
+func oneDocument(data []byte) error {
+	d := yamlv3.NewDecoder(bytes.NewReader(data))
+	for first := true; ; first = false {
+		var doc yamlv3.Node
+		switch err := d.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case !first && len(doc.Content) > 0 && doc.Content[0].Tag != "!!null":
+			return fmt.Errorf(`line %d: begins another document, of which nothing would be read; write all settings into one, without "---" between them`, doc.Content[0].Line)
+		}
 	}
 }
 

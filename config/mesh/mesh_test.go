@@ -168,9 +168,13 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {exportedTables: many}":                                 `sallyport.exportedTables: "many": is no number of namespaces`,
 		"sallyport: {exportedTables: 1.5}":                                  `is no number of namespaces`,
 		"a: 1\na: 2":                                                        `already set`,
-		"- a":                                                               "is no MeshConfig",
-		"kind: ConfigMap\ndata: {other: x}":                                 "data.mesh",
-		"kind: ConfigMap\ndata: {mesh: 'a: b: c'}":                          "data.mesh: not YAML",
+		"trustDomain: a.b\n---\nrootNamespace: c":                           `line 3: begins another document, of which nothing would be read`,
+		"---\n---\nrootNamespace: c":                                        `begins another document`,
+		"trustDomain: a.b\n---\n\tx":                                        `not YAML`,
+		"kind: ConfigMap\ndata: {mesh: \"a: 1\\n---\\nb: 1\"}":              `data.mesh: not YAML: line 3: begins another document`,
+		"- a":                               "is no MeshConfig",
+		"kind: ConfigMap\ndata: {other: x}": "data.mesh",
+		"kind: ConfigMap\ndata: {mesh: 'a: b: c'}": "data.mesh: not YAML",
 	} {
 		if _, err := Parse([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q:\n got %v\nwant %s", in, err, want)

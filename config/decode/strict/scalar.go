@@ -18,7 +18,7 @@ var wellKnown = map[protoreflect.FullName]func(c *checker, v any, path string){
 	"google.protobuf.Value":       func(*checker, any, string) {},
 	"google.protobuf.ListValue":   func(*checker, any, string) {},
 	"google.protobuf.Any":         func(*checker, any, string) {},
-	"google.protobuf.Timestamp":   (*checker).text,
+	"google.protobuf.Timestamp":   (*checker).timestamp,
 	"google.protobuf.StringValue": (*checker).text,
 	"google.protobuf.BytesValue":  (*checker).text,
 	"google.protobuf.BoolValue":   (*checker).boolean,
@@ -140,4 +140,23 @@ func (c *checker) duration(v any, path string) {
 		}
 	}
 	c.add(path, v, "is no duration", `write a number with its unit, as in "5s", "100ms", "1h"`)
+}
+
+// timestamp takes what protobuf's JSON does: RFC 3339 with a time zone, from the year 1 on. A date alone, or a time without its zone, is said with what it lacks.
+func (c *checker) timestamp(v any, path string) {
+	s, ok := v.(string)
+	if !ok {
+		c.text(v, path)
+		return
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 {
+		return
+	}
+	fix := `write it as in "2030-01-31T00:00:00Z"`
+	for form, lacks := range map[string]string{time.DateOnly: "T00:00:00Z", "2006-01-02T15:04:05": "Z"} {
+		if _, err := time.Parse(form, s); err == nil {
+			fix = fmt.Sprintf("write %q, or with another time zone, as in +01:00", s+lacks)
+		}
+	}
+	c.add(path, s, "is no time with its zone (RFC 3339)", fix)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/api/v1alpha1"
 )
 
 func TestClosest(t *testing.T) {
@@ -50,5 +52,35 @@ func TestMessage(t *testing.T) {
 	}
 	if p := Message(many, md, "spec"); len(p) != maxProblems {
 		t.Errorf("%d problems", len(p))
+	}
+}
+
+// TestTimes: what is no time is said with its field, and with what it lacks.
+func TestTimes(t *testing.T) {
+	md := (&v1alpha1.EgressPolicy{}).ProtoReflect().Descriptor()
+	rule := func(expires any) map[string]any {
+		return map[string]any{"rules": []any{map[string]any{"expires": expires}}}
+	}
+	for _, good := range []any{nil, "2030-12-31T00:00:00Z", "2030-12-31T00:00:00.5Z", "2030-12-31T00:00:00+14:00", "2028-02-29T00:00:00-00:00", "9999-12-31T23:59:59Z"} {
+		if p := Message(rule(good), md, "spec"); len(p) > 0 {
+			t.Errorf("%v: %v", good, p)
+		}
+	}
+	const field, asIn = "spec.rules[0].expires: ", `: is no time with its zone (RFC 3339); write it as in "2030-01-31T00:00:00Z"`
+	for in, want := range map[any]string{
+		"2030-12-31":           `"2030-12-31": is no time with its zone (RFC 3339); write "2030-12-31T00:00:00Z", or with another time zone, as in +01:00`,
+		"2030-12-31T00:00:00":  `"2030-12-31T00:00:00": is no time with its zone (RFC 3339); write "2030-12-31T00:00:00Z", or with another time zone, as in +01:00`,
+		"2030-12-31t00:00:00z": `"2030-12-31t00:00:00z"` + asIn,
+		"2030-02-29T00:00:00Z": `"2030-02-29T00:00:00Z"` + asIn,
+		"2030-02-30":           `"2030-02-30"` + asIn,
+		"2016-12-31T23:59:60Z": `"2016-12-31T23:59:60Z"` + asIn,
+		"0000-12-31T00:00:00Z": `"0000-12-31T00:00:00Z"` + asIn,
+		"never":                `"never"` + asIn,
+		"":                     `""` + asIn,
+		int64(1924905600):      `1924905600: is a number, not a string; put it in quotes: "1924905600"`,
+	} {
+		if p := Message(rule(in), md, "spec"); len(p) != 1 || p[0].Error() != field+want {
+			t.Errorf("%v:\n got %v\nwant %s", in, p, field+want)
+		}
 	}
 }
