@@ -34,7 +34,7 @@ func (in decidedInOneTag) Resources() []*resource.Resource {
 			panic(fmt.Sprintf("translate: listener %q does not unmarshal: %v", r.Name, err)) // this package marshalled it
 		}
 		if envoy.DecidedInOneTag(l) {
-			out[i] = envoy.Seal(r.Type, r.Name, l)
+			out[i] = resource.Seal(r.Type, r.Name, l) // what else is the same for all was added before
 		}
 	}
 	return out

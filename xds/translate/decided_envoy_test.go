@@ -20,6 +20,7 @@ import (
 	alsv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -113,7 +114,7 @@ func bothLogs(t *testing.T, routes []*routev3.Route) *hcmv3.HttpConnectionManage
 		HttpFilters: []*hcmv3.HttpFilter{{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: wrap(t, &routerv3.Router{})}}},
 		AccessLog:   slices.Concat(log(false), log(true)),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-			Name: "test", VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: routes}},
+			Name: "test", ValidateClusters: wrapperspb.Bool(false), VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: routes}},
 		}},
 		RequestTimeout: durationpb.New(time.Minute),
 	}
