@@ -45,6 +45,7 @@ func NewNode(o Options) Node {
 		"PROXY_CONFIG":       map[string]any{},
 		"ENVOY_STATUS_PORT":  15021,
 		"SALLYPORT_RESOLVER": o.Resolver.String(),
+		wire.DecidedMetadata: "true",
 	}
 	if o.Role == Ztunnel {
 		metadata["INTERCEPTION_MODE"] = "NONE"

@@ -61,7 +61,7 @@ func fields(k, v string) *structpb.Struct {
 
 // ObjectRef is how an object is quoted in metadata: "ServiceEntry/NS/NAME".
 func ObjectRef(k config.Key) string {
-	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
+	return wire.InDecided(string(k.Kind) + "/" + k.Namespace + "/" + k.Name)
 }
 
 // HTTP2Options speak HTTP/2 to a server outside.

@@ -50,6 +50,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",
 		Reconnects:   meta[wire.ReconnectsMetadata].GetStringValue() != "",
 		OwnTables:    meta[ambient.OwnMetadata].GetStringValue() != "" && !inline,
+		DecidedTag:   meta[wire.DecidedMetadata].GetStringValue() != "",
 		Kubelet:      meta[ambient.KubeletMetadata].GetStringValue() != "",
 		Labels:       map[string]string{},
 		Certificates: meta[ondemand.CertificatesMetadata].GetStringValue() != "",

@@ -44,6 +44,7 @@ type Node struct {
 	NamesWait   bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
 	Reconnects  bool   // of a sidecar: its pod's rules lead what it connects to once more back to it (wire.ReconnectsMetadata)
 	Inline      bool   // it cannot do VHDS: state-of-the-world streams
+	DecidedTag  bool   // it reads what decided in one tag of the log's (wire.DecidedMetadata)
 	// Certificates says that a router's agent finds certificates by the names that clients say (ondemand.CertificatesMetadata).
 	Certificates bool
 	Sessions     uint32               // of UDP, which a gateway's pod may have at a time; 0 where it does not say
@@ -101,13 +102,15 @@ type Class struct {
 	Recorded string
 	// Asks are the names of the authorizers that AuthorizationPolicies have it ask, "," between.
 	Asks string
+	// DecidedTag says that its agents read in one tag of the log's what decided.
+	DecidedTag bool
 }
 
 // Classify finds a node's class. A gateway's pod that no service selects is a class that gets nothing to
 // forward.
 func Classify(s *registry.Snapshot, n Node) Class {
 	c := classify(s, n)
-	c.Asks = asks(s, n, c.Kind)
+	c.Asks, c.DecidedTag = asks(s, n, c.Kind), n.DecidedTag
 	return c
 }
 

@@ -41,6 +41,7 @@ func load(t testing.TB, file string) testCase {
 		t.Fatal(err)
 	}
 	c := testCase{archive: a, file: file, mesh: mesh.Default()}
+	c.node.DecidedTag = true // as all agents do but those of before
 	for _, line := range strings.Split(string(a.Comment), "\n") {
 		if rest, ok := strings.CutPrefix(line, "only: "); ok {
 			c.only = strings.Fields(rest)

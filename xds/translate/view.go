@@ -340,7 +340,7 @@ func (e *edit) setNames(s *registry.Snapshot, t *Translator) {
 
 // setBase makes the base again, unless what it is made from is the same.
 func (e *edit) setBase(s *registry.Snapshot, t *Translator) {
-	from := baseFrom(s, e.next.Class, e.uses, e.inline(), e.next.shown)
+	from := e.next.Class.forAgent(baseFrom(s, e.next.Class, e.uses, e.inline(), e.next.shown))
 	if !e.next.Class.Inline && reflect.DeepEqual(from, e.next.from) {
 		return
 	}

@@ -44,6 +44,8 @@ const (
 	// TagHandshake is why the TLS of a connection was not agreed on, in Envoy's words, where its listener says so.
 	TagHandshake = "handshake"
 	TagRevision  = "revision" // the revision of the object that decided: of the row, and behind it the upstream cluster's
+	// TagDecided holds those of DecidedTags in one (SplitDecided), for agents that say that they read it (DecidedMetadata).
+	TagDecided = "decided"
 )
 
 // The roles of clusters.

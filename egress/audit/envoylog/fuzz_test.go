@@ -17,11 +17,13 @@ import (
 // each record says what was decided, by whom it was seen, and can be written down. What policies would do is said of what was allowed only.
 func FuzzRecords(f *testing.F) {
 	for _, c := range cases() {
-		body, err := proto.Marshal(c.message)
-		if err != nil {
-			f.Fatal(err)
+		for _, m := range []*alsv3.StreamAccessLogsMessage{c.message, inOneTag(c.message)} {
+			body, err := proto.Marshal(m)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(string(c.place), body)
 		}
-		f.Add(string(c.place), body)
 	}
 	const secret = "fuzz-secret"
 	f.Fuzz(func(t *testing.T, place string, body []byte) {

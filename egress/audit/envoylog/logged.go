@@ -90,6 +90,10 @@ func (t *tags) set(name, value string) {
 		t.handshake = value
 	case wire.TagPod:
 		t.pod = value
+	case wire.TagDecided:
+		for i, value := range wire.SplitDecided(value) {
+			t.set(wire.DecidedTags[i], value)
+		}
 	}
 }
 
