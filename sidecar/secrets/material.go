@@ -40,6 +40,16 @@ type board struct {
 	mutex   sync.Mutex
 	current *material
 	changed chan struct{} // closed when current is replaced
+
+	packing sync.Mutex
+	packed  packed
+}
+
+// packed is what of a material may be handed out.
+type packed struct {
+	of      *material
+	expired bool // its certificate
+	all     map[string]secret
 }
 
 func newBoard() *board { return &board{current: &material{}, changed: make(chan struct{})} }
@@ -49,6 +59,21 @@ func (b *board) read() (*material, <-chan struct{}) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	return b.current, b.changed
+}
+
+// secrets are those of a material that may be handed out now, by name: made once for all streams, of which an agent that serves a node's pods has one for each. Nobody changes them.
+func (b *board) secrets(m *material, now time.Time) (map[string]secret, error) {
+	b.packing.Lock()
+	defer b.packing.Unlock()
+	expired := m.certificate != nil && m.certificate.expired(now)
+	if b.packed.of != m || b.packed.expired != expired {
+		all, err := m.secrets(now)
+		if err != nil {
+			return nil, err
+		}
+		b.packed = packed{m, expired, all}
+	}
+	return b.packed.all, nil
 }
 
 // update replaces the material by what change makes of it, and reports whether that is something else.

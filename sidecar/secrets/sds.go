@@ -97,7 +97,7 @@ func converse[T any](ctx context.Context, w *Workload, recv func() (*T, error), 
 		case <-changed:
 			m, changed = w.board.read()
 		}
-		all, err := m.secrets(time.Now())
+		all, err := w.board.secrets(m, time.Now())
 		if err != nil {
 			return grpcstatus.Error(codes.Internal, err.Error())
 		}

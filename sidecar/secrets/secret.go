@@ -32,7 +32,7 @@ type secret struct {
 // secrets are those that may be handed out now, by name. An expired certificate is not: who asks for it waits for
 // the next one.
 func (m *material) secrets(now time.Time) (map[string]secret, error) {
-	all := map[string]secret{}
+	all := make(map[string]secret, len(m.others)+len(m.pods)+3)
 	maps.Copy(all, m.others)
 	maps.Copy(all, m.pods)
 	add := func(s *tlsv3.Secret) error {

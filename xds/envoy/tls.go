@@ -21,16 +21,16 @@ func MinTLS() *tlsv3.TlsParameters {
 	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2}
 }
 
-// Secret refers to a secret that the agent serves on its unix socket.
+// Secret refers to a secret that the agent serves on its unix socket. Each is a stream of its own, of the delta kind: of a stream of the other kind Envoy keeps the
+// first request, in which it has named all of its extensions (docs/adr/0165-a-secrets-stream-is-delta.md).
 func Secret(name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{
 		Name: name,
 		SdsConfig: &corev3.ConfigSource{
 			ResourceApiVersion: corev3.ApiVersion_V3,
 			ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-				ApiType:                   corev3.ApiConfigSource_GRPC,
-				TransportApiVersion:       corev3.ApiVersion_V3,
-				SetNodeOnFirstMessageOnly: true,
+				ApiType:             corev3.ApiConfigSource_DELTA_GRPC,
+				TransportApiVersion: corev3.ApiVersion_V3,
 				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.SDSCluster},
 				}}},
