@@ -84,6 +84,7 @@ func (f *proxyFlags) bind(fs *pflag.FlagSet) {
 	text(&c.Ender, "ender", "", "on an egress gateway, the socket of \"sallyport-agent end\", which ends open connections that are denied by now; by default the agent does, if it has CAP_NET_ADMIN")
 	fs.Uint16Var(&p.AdminPort, "admin-port", 15000, "Envoy's admin interface, on 127.0.0.1")
 	fs.Uint16Var(&p.StatsPort, "stats-port", 15090, "Envoy's statistics for Prometheus")
+	fs.BoolVar(&p.StatsLocal, "stats-local", false, "show them on 127.0.0.1 alone, rather than to the network")
 	text(&c.StatusAddr, "status-addr", ":15020", "metrics, health, debugging")
 	text(&c.ReadyAddr, "ready-addr", ":15021", "readiness")
 	fs.IntVar(&c.Concurrency, "concurrency", 0, "Envoy's worker threads; 0: two on a sidecar, one for each CPU otherwise"+f.variables("concurrency"))

@@ -60,7 +60,7 @@ func (u *embedded) agentArgs(at controlplane.Addresses, run, tokenFile string, p
 		"--name", "up", "--namespace", upNamespace, "--service-account", upAccount, "--ip", "127.0.0.1",
 		"--metadata", serve.MetaForward + "=" + u.proxy.String(),
 		"--envoy", u.envoy, "--run-dir", run,
-		"--admin-port", p.admin, "--stats-port", p.stats,
+		"--admin-port", p.admin, "--stats-port", p.stats, "--stats-local",
 		"--status-addr", "127.0.0.1:" + p.status, "--ready-addr", "127.0.0.1:" + p.ready, "--dns-addr", "127.0.0.1:" + p.dns,
 		"--drain-time", "1s",
 	}

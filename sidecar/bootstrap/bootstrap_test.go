@@ -107,6 +107,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestStatisticsMayBeLocal: the page of statistics, which names the hosts that are used, is for the network, or for this machine alone.
+func TestStatisticsMayBeLocal(t *testing.T) {
+	o := Options{Role: Router, Name: "a", IPs: []netip.Addr{netip.MustParseAddr("2001:db8::1")}, StatsPort: 15090}
+	at := func() string {
+		return statsListener(o)["address"].(object)["socket_address"].(object)["address"].(string)
+	}
+	if got := at(); got != "::" {
+		t.Errorf("to the network: %s", got)
+	}
+	if o.StatsLocal = true; at() != "127.0.0.1" {
+		t.Errorf("to this machine: %s", at())
+	}
+}
+
 // TestNodesSayTemplates: the agent of a node says that it opens templates of namespaces, and no other one does.
 func TestNodesSayTemplates(t *testing.T) {
 	for _, role := range []string{Sidecar, Router, Waypoint, Ztunnel} {

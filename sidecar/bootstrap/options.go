@@ -44,6 +44,7 @@ type Options struct {
 	DNSCapture bool           // the agent answers the application's DNS from the mesh's names
 	AdminPort  uint16         // on 127.0.0.1
 	StatsPort  uint16         // Prometheus, on every address
+	StatsLocal bool           // or on 127.0.0.1 alone
 
 	MaxConnections uint32 // from downstream, over all listeners; 0 for 100,000
 	Sessions       uint32 // of UDP, which a gateway may have at a time; 0: nobody says

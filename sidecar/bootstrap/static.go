@@ -91,16 +91,19 @@ const (
 	statsPatience    = "10s" // without a request
 )
 
-// statsListener shows Prometheus' page, and nothing else of the admin interface, to the network.
+// statsListener shows Prometheus' page, and nothing else of the admin interface, to the network, unless it is for this machine: the page names the hosts that are used.
 func statsListener(o Options) object {
-	everywhere := address("0.0.0.0", o.StatsPort)
-	if o.IPs[0].Is6() && !o.IPs[0].Is4In6() {
-		everywhere = object{"socket_address": object{"address": "::", "port_value": o.StatsPort, "ipv4_compat": true}}
+	where := address("0.0.0.0", o.StatsPort)
+	switch {
+	case o.StatsLocal:
+		where = address(adminAddress, o.StatsPort)
+	case o.IPs[0].Is6() && !o.IPs[0].Is4In6():
+		where = object{"socket_address": object{"address": "::", "port_value": o.StatsPort, "ipv4_compat": true}}
 	}
 	return object{
 		"name":                              "prometheus_stats",
 		"stat_prefix":                       "prometheus_stats",
-		"address":                           everywhere,
+		"address":                           where,
 		"ignore_global_conn_limit":          true,
 		"bypass_overload_manager":           true,
 		"per_connection_buffer_limit_bytes": 32 << 10,
