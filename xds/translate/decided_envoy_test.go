@@ -148,13 +148,13 @@ func (r logReceiver) StreamAccessLogs(from grpc.ClientStreamingServer[alsv3.Stre
 	for {
 		m, err := from.Recv()
 		if err != nil {
-			return err //nolint:wrapcheck // nobody reads it
+			return err
 		}
 		for _, e := range m.GetHttpLogs().GetLogEntry() {
 			select {
 			case r.entries <- e:
 			case <-from.Context().Done():
-				return from.Context().Err() //nolint:wrapcheck // nobody reads it
+				return from.Context().Err()
 			}
 		}
 	}

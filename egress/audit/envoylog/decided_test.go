@@ -19,7 +19,7 @@ import (
 // TestDecidedInOneTag: an entry that says in one tag what decided gives the record, and what is told of the connection, that it gives with a tag for each: whatever the values are, and
 // where some are missing.
 func TestDecidedInOneTag(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	random := rand.New(rand.NewPCG(1, 2)) // the same in each run
 	for name, c := range cases() {
 		t.Run(name, func(t *testing.T) {
 			readsTheSame(t, c.place, c.message)
