@@ -202,6 +202,17 @@ func (r hostileRole) holds(t *testing.T) {
 			t.Errorf("DELETE with %s: %d %v", override, got, err)
 		}
 	}
+	for _, method := range []string{"delete", "Delete"} { // HTTP/1.1 has no such method at proxies, and servers read it as DELETE
+		conn, err := r.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		if got := askByHTTP2(t, conn, "", header{":method", method}, header{":scheme", "http"}, header{":authority", own}, header{":path", "/public"}); got.status != "403" {
+			t.Errorf("by HTTP/2, %s: %s", method, got)
+		}
+		_ = conn.Close()
+	}
 	for _, url := range []string{"X-Original-Url", "X-Rewrite-Url", "X-Envoy-Original-Path"} { // which say nothing of what is asked for
 		if got, err := r.ask("GET", "/admin/x", own, url+": /public\r\n"); err != nil || got != 403 {
 			t.Errorf("/admin/x with %s: %d %v", url, got, err)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestTunnelsByHTTP2AreDeniedWithWords holds that a CONNECT, and a WebSocket in one, that a policy denies at `sallyport up` are answered by HTTP/2 as by HTTP/1.1: with the reason in
-// headers and body; and that by HTTP/2 nothing gets through that would not otherwise.
+// headers and body; and that by HTTP/2 nothing gets through that would not otherwise. Nor does what is no tunnel and asks for https: it is told so.
 func TestTunnelsByHTTP2AreDeniedWithWords(t *testing.T) {
 	ctx, s := setScene(t, story.OnLoopback)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,11 +26,11 @@ func TestTunnelsByHTTP2AreDeniedWithWords(t *testing.T) {
 	}
 	serveEach(t, l, func(c net.Conn) { _, _ = io.Copy(c, c) })
 	port := netip.MustParseAddrPort(l.Addr().String()).Port()
-	objects := "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{name: closed, hosts: [two.up.test], action: Deny, reason: not this one}, {name: open, hosts: [one.up.test], action: Allow}]}\n"
-	for _, name := range []string{"one", "two"} {
+	objects := "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{name: closed, hosts: [two.up.test], action: Deny, reason: not this one}, {name: open, hosts: [one.up.test, three.up.test], action: Allow}]}\n"
+	for name, protocol := range map[string]string{"one": "TCP", "two": "TCP", "three": "HTTP"} {
 		s.Outside.Set(name+".up.test", time.Minute, netip.MustParseAddr("127.0.0.1"))
 		objects += fmt.Sprintf("---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default}\n"+
-			"spec: {hosts: [%s.up.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: tcp, protocol: TCP}]}\n", name, name, port)
+			"spec: {hosts: [%s.up.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: one, protocol: %s}]}\n", name, name, port, protocol)
 	}
 	if err := s.Config.Write("tunnels.yaml", objects); err != nil {
 		t.Fatal(err)
@@ -98,5 +98,29 @@ func TestTunnelsByHTTP2AreDeniedWithWords(t *testing.T) {
 	}
 	if got := askByHTTP2(t, dial(), "", connectTo(one)...); got.status != "200" {
 		t.Errorf("what is allowed: %s", got)
+	}
+	three := fmt.Sprintf("three.up.test:%d", port)
+	for what, c := range map[string]struct{ head, says string }{
+		"a request for an https:// URL":   {"GET https://" + three + "/", "would leave in plain text"},
+		"one with the scheme in capitals": {"GET HTTPS://" + three + "/", "would leave in plain text"},
+		"one without a path":              {"POST https://" + three, "would leave in plain text"},
+	} {
+		if err := world.Within(ctx, time.Minute, func() error {
+			conn := dial()
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\n\r\n", c.head, three); err != nil {
+				return err
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(answer.Body)
+			if err == nil && (answer.StatusCode != http.StatusForbidden || !strings.Contains(string(text), c.says)) {
+				err = fmt.Errorf("%s %s", answer.Status, text)
+			}
+			return err
+		}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

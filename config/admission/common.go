@@ -63,6 +63,8 @@ func (r *report) exportTo(field string, values []string) {
 			r.reject(where, v, "only ServiceEntries can be exported to nobody", `write ".", "*" or the name of a namespace`)
 		case v != "*" && v != "~" && !isLabel(v):
 			r.reject(where, v, "is no namespace", `write ".", "*" or the name of a namespace`)
+		case v != strings.ToLower(v):
+			r.warn(where, v, "no namespace has a capital letter in its name, so nobody is meant", fmt.Sprintf("write %q", strings.ToLower(v)))
 		}
 		switch {
 		case seen[ns]:

@@ -84,8 +84,8 @@ func Covers(pattern, name string) bool {
 }
 
 func (r *Rule) missesRequest(a *Attempt) Mismatch {
-	if len(r.Methods) > 0 && !slices.Contains(r.Methods, a.Method) {
-		return OtherMethod
+	if len(r.Methods) > 0 && !slices.ContainsFunc(r.Methods, func(m string) bool { return m == a.Method || r.Action == Deny && strings.EqualFold(m, a.Method) }) {
+		return OtherMethod // what denies means them in all letters (MethodsRegex)
 	}
 	for _, h := range r.Headers {
 		value, has := a.Header(h.Name)

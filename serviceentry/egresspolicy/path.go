@@ -10,14 +10,15 @@ import (
 
 // Abnormal is an expression (RE2) for paths, whatever their queries, that servers may take for others: what decides about a
 // path would decide about another one than is served. RFC 3986 sections 5.2.4 and 6.2.2; "%25" hides a second decoding, ";"
-// what servlets cut off, and "\" is "/" to some. So is what no path has: bytes that should have been escaped, control characters, also as escapes, a "%" that begins no escape ("%u002f"), and bytes
-// that are no UTF-8 but read as other characters by lenient decoders (RFC 3629 section 10: "%c0%af" is "/").
-const Abnormal = `[^?]*(//|/\.\.?(/|\?|$)|[\\;]|[^\x00-\x7f]|%([01][0-9a-fA-F]|25|2[dDeEfF]|3[0-9bB]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeEfF]|[cC][01]|[eE]0%[89]|[fF]0%8|[0-9a-fA-F]?([^0-9a-fA-F]|$))).*`
+// what servlets cut off, and "\" is "/" to some. So is what no path has: another beginning than "/", spaces and control characters, also as escapes (Envoy lets tabs and form feeds pass, and who reads
+// paths as browsers do takes them out), other bytes that should have been escaped, a "%" that begins no escape ("%u002f"), and bytes that are no UTF-8 but read as other characters by lenient decoders
+// (RFC 3629 section 10: "%c0%af" is "/").
+const Abnormal = `[^/].*|[^?]*(//|/\.\.?(/|\?|$)|[\\;]|[^!-~]|%([01][0-9a-fA-F]|25|2[dDeEfF]|3[0-9bB]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeEfF]|[cC][01]|[eE]0%[89]|[fF]0%8|[0-9a-fA-F]?([^0-9a-fA-F]|$))).*`
 
 var abnormal = regexp.MustCompile(`^(?:` + Abnormal + `)$`)
 
 // IsNormal says whether a path, without its query, has one meaning.
-func IsNormal(path string) bool { return strings.HasPrefix(path, "/") && !abnormal.MatchString(path) }
+func IsNormal(path string) bool { return path != "" && !abnormal.MatchString(path) }
 
 // PathRegex is an expression (RE2) for the paths, without their queries, that a rule's path means. A rule that denies means also
 // what differs in case, or in a slash at the end: servers may take it for the same. It may be held against a path with its query, of
@@ -102,6 +103,19 @@ func Matches(expression, text string) bool {
 		re, _ = compiled.LoadOrStore(expression, regexp.MustCompile(`^(?:`+expression+`)$`))
 	}
 	return re.(*regexp.Regexp).MatchString(text)
+}
+
+// MethodsRegex is an expression (RE2) for the methods that a rule means. What denies means them in all letters: by HTTP/2 a client may write "delete", which many servers read as "DELETE".
+func MethodsRegex(methods []string, denies bool) string {
+	quoted := make([]string, len(methods))
+	for i, m := range methods {
+		quoted[i] = regexp.QuoteMeta(m)
+	}
+	text := strings.Join(quoted, "|")
+	if denies {
+		return "(?i)(" + text + ")"
+	}
+	return text
 }
 
 // ValueRegex is an expression for the values of a header that a rule means. What is denied is also meant as one of several, which a client may send as lines of their own, or between commas: servers read the

@@ -58,6 +58,7 @@ func TestIsNormal(t *testing.T) {
 		"/%2e%2E/a": false, "/a%2fb": false, "/a%5cb": false, "/%61pi": false, "/a%2541": false, "/a%00": false, "/a%3bb": false, "/%5F": false, "/%7e": false, "/a//b?x": false,
 		"/%e0%a0%80/%F0%9F%98%80": true, "/a?%zz%": true, "/\xc3\xa9": false, "/a%0a": false, "/%c0%af": false, "/%C1%9c": false, "/%e0%80%af": false, "/%f0%80%80%af": false,
 		"/%u002f": false, "/a%": false, "/a%4": false, "/a%4?": false, "/a%g1": false, "/%7f": false,
+		"*": false, "*/a": false, "?a": false, "a/b": false, "/a\tb": false, "/a\fb": false, "/a b": false, "/\x01": false, "/\x7f": false, "/\xff": false, "/a?\t\f \xff": true,
 	} {
 		if got := IsNormal(p); got != want {
 			t.Errorf("%q: %v", p, got)

@@ -111,6 +111,9 @@ func (r exitRow) routes() []*routev3.Route {
 			}
 		}
 	}
+	if !r.at.Verified && r.TLS == nil && slices.ContainsFunc(routes, func(x resolve.Route) bool { return x.For == resolve.Requests && x.Action == resolve.Forward }) {
+		out = append(out, r.insecure())
+	}
 	for i := range routes {
 		if routes[i].For == resolve.Requests {
 			row := r.request(&routes[i])
@@ -156,6 +159,14 @@ func (r exitRow) tunnel(route *resolve.Route, first bool) *routev3.Route {
 	default:
 		return tunnelRoute(r.Service, r.Port, r.name(), allOfConnection())
 	}
+}
+
+// insecure refuses a request to a forward proxy that asks for an https:// URL, as some clients do in place of a CONNECT (RFC 9112 section 3.2.2): it would go on in plain text, and nobody would be told.
+func (r exitRow) insecure() *routev3.Route {
+	match := envoy.MatchAnyRequest()
+	match.Headers = []*routev3.HeaderMatcher{{Name: ":scheme", HeaderMatchSpecifier: envoy.HeaderMatches("(?i)https")}}
+	row := envoy.Refuse(wire.WrongProtocolRoute, match, 403, "sallyport: https is asked for, and a request to %REQ(:AUTHORITY)% would leave in plain text: open a tunnel by CONNECT, as clients do for HTTPS_PROXY\n", envoy.DecidedByMetadata(envoy.ObjectRef(r.Service.SourceOf(r.Port))))
+	return envoy.WithRevision(row, r.Service.RevisionOf(r.Port))
 }
 
 // request renders a route of requests.

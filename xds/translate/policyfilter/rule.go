@@ -2,7 +2,6 @@ package policyfilter
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +142,7 @@ func conditions(r *egresspolicy.Rule) (out []*envoy.Predicate) {
 		out = append(out, protocols(r.Protocols))
 	}
 	if len(r.Methods) > 0 {
-		out = append(out, envoy.InputMatches(envoy.HeaderInput(":method"), alternatives(r.Methods)))
+		out = append(out, envoy.InputMatches(envoy.HeaderInput(":method"), egresspolicy.MethodsRegex(r.Methods, r.Action == egresspolicy.Deny)))
 	}
 	for _, h := range r.Headers {
 		out = append(out, envoy.InputMatches(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value, r.Action == egresspolicy.Deny)))
@@ -179,14 +178,6 @@ func ports(list []uint32) string {
 		out = append(out, text)
 	}
 	return `(\[.*\]|[^:]*)(` + strings.Join(out, "|") + ")"
-}
-
-func alternatives(list []string) string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = regexp.QuoteMeta(s)
-	}
-	return strings.Join(out, "|")
 }
 
 // protocols asks what is spoken: of connections that are asked about it is said, and what is left are requests.
