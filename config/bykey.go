@@ -1,9 +1,6 @@
 package config
 
-import (
-	"iter"
-	"strings"
-)
+import "iter"
 
 // ByKey is a map by the keys of objects, for those that know of each object: most keys differ in their names alone, so a place takes a third of what it does in a map by
 // keys as they are. The zero value is an empty one.
@@ -81,27 +78,4 @@ func (m *ByKey[V]) where(counts func(group) bool) iter.Seq2[Key, V] {
 			}
 		}
 	}
-}
-
-// Texts are some texts without NUL in one: most objects have one host, and are in one file, and what is known of that takes nothing beside it then. The zero value has none.
-type Texts string
-
-// TextsOf puts a list together.
-func TextsOf(list []string) Texts {
-	switch {
-	case len(list) == 0:
-		return ""
-	case len(list) == 1 && list[0] != "":
-		return Texts(list[0])
-	default:
-		return Texts(strings.Join(list, "\x00") + "\x00")
-	}
-}
-
-// All goes through them, in the order in which they were given.
-func (t Texts) All() iter.Seq[string] {
-	if t == "" {
-		return func(func(string) bool) {}
-	}
-	return strings.SplitSeq(strings.TrimSuffix(string(t), "\x00"), "\x00")
 }

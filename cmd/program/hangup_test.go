@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,14 +15,7 @@ import (
 func TestHangUp(t *testing.T) {
 	waits := func(t *testing.T, cmd *exec.Cmd) (line func() string) {
 		t.Helper()
-		said, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(said)
+		lines := listen(t, cmd)
 		line = func() string {
 			lines.Scan()
 			return lines.Text()
@@ -84,14 +76,14 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	}
 	fd := int(master.Fd())
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	return master, slave
 }

@@ -65,6 +65,19 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// listen starts a program, and gives the lines that it says on stderr.
+func listen(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewScanner(said)
+}
+
 // TestSignals: the first ends the command's context, the next the process, whatever the command still does.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
@@ -78,14 +91,7 @@ func TestSignals(t *testing.T) {
 		{"hang", syscall.SIGINT, "signal: interrupt"},
 	} {
 		cmd := player(t, c.how)
-		said, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(said)
+		lines := listen(t, cmd)
 		lines.Scan() // waits
 		_ = cmd.Process.Signal(c.signal)
 		lines.Scan() // is told

@@ -54,17 +54,15 @@ func (w *world) checkRuleSubsets(r *report, d *networking.DestinationRule) {
 // TooManySubsets is what is said of an entry for one of whose hosts the subsets of a DestinationRule do not count.
 func TooManySubsets(entry config.Object, rule config.Key, host string, comesTo int) Finding {
 	r := &report{of: entry}
-	r.warn("spec.hosts", host, fmt.Sprintf("the subsets of %s come to %d clusters and endpoints with all that this ServiceEntry registers, so that none counts, and nothing that leads to one is sent", rule, comesTo), fewerSubsets)
+	r.warn("spec.hosts", host, fmt.Sprintf("the subsets of %s come to %d clusters and endpoints with all that this ServiceEntry registers, so that none counts, and nothing that leads to one is sent", rule, comesTo), registry.FewerSubsets)
 	return r.findings[0]
 }
 
 func tooManySubsets(rule config.Object, entry config.Key, host string, comesTo int) Finding {
 	r := &report{of: rule}
-	r.warn("spec.subsets", len(rule.Spec.(*networking.DestinationRule).Subsets), fmt.Sprintf("for %s they come to %d clusters and endpoints with all that %s registers, so that none counts there, and nothing that leads to one is sent", host, comesTo, entry), fewerSubsets)
+	r.warn("spec.subsets", len(rule.Spec.(*networking.DestinationRule).Subsets), fmt.Sprintf("for %s they come to %d clusters and endpoints with all that %s registers, so that none counts there, and nothing that leads to one is sent", host, comesTo, entry), registry.FewerSubsets)
 	return r.findings[0]
 }
-
-const fewerSubsets = "write fewer subsets, or the hosts and ports into several ServiceEntries"
 
 // closestHost looks for what n was probably meant to be. It gives up on large meshes, where it would take long.
 func (w *world) closestHost(n host.Name) string {

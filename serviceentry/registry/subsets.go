@@ -7,6 +7,9 @@ const (
 	MostSubsetEndpoints = 1 << 20
 )
 
+// FewerSubsets is what to do where they come to more.
+const FewerSubsets = "write fewer subsets, or the hosts and ports into several ServiceEntries"
+
 // TooManySubsets says of a rule's subsets, and what an entry registers, to how many clusters and endpoints they come, and whether that is more than is made.
 func TooManySubsets(subsets, hosts, ports, endpoints int) (comesTo int, tooMany bool) {
 	comesTo = (subsets + 1) * hosts * ports

@@ -286,7 +286,7 @@ func (t WeightedDestination) subsetProblem() (why, fix string) {
 	}
 	if t.Rule != nil && t.Rule.Uncounted > 0 {
 		return fmt.Sprintf("has a DestinationRule (%s) whose subsets come to %d clusters and endpoints with all that its ServiceEntry registers, so that none counts", t.Rule.Key, t.Rule.Uncounted),
-			"write fewer subsets, or the hosts and ports into several ServiceEntries"
+			registry.FewerSubsets
 	}
 	if _, ok := t.Rule.Subset(t.Subset); !ok {
 		return "has no subset " + t.Subset, "add it to the DestinationRule that counts for the host here, or name another"
