@@ -14,6 +14,11 @@ type demand struct {
 	sent    map[string]string // the names asked for → the version that Envoy was sent, absentVersion for "there is none"
 	changed chan struct{}     // something may differ from sent
 	nonce   uint64
+	waits   map[string][]string // of an answer, by its nonce, until Envoy's word about it: the endpoints that its clusters ask for
+}
+
+func newDemand(from *OnDemand) *demand {
+	return &demand{from: from, sent: map[string]string{}, changed: make(chan struct{}, 1), waits: map[string][]string{}}
 }
 
 // Versions that no resource has.
@@ -53,7 +58,11 @@ func (d *demand) serve(ctx context.Context, stream grpc.BidiStreamingServer[disc
 		case err := <-ended:
 			return err
 		case req := <-requests:
-			d.request(req)
+			if endpoints := d.request(req); len(endpoints) > 0 {
+				if err := d.from.warm(ctx, endpoints); err != nil {
+					return err
+				}
+			}
 		case <-d.changed:
 		}
 		resp, err := d.response(ctx)
@@ -69,10 +78,13 @@ func (d *demand) serve(ctx context.Context, stream grpc.BidiStreamingServer[disc
 	}
 }
 
-// request takes subscriptions. A name that is asked for again is sent again.
-func (d *demand) request(req *discoveryv3.DeltaDiscoveryRequest) {
+// request takes subscriptions, and Envoy's word. A name that is asked for again is sent again. It gives the endpoints that what Envoy has taken waits for.
+func (d *demand) request(req *discoveryv3.DeltaDiscoveryRequest) (endpoints []string) {
+	endpoints = d.waits[req.GetResponseNonce()]
+	delete(d.waits, req.GetResponseNonce())
 	if why := req.GetErrorDetail(); why != nil {
 		d.from.log.Error("Envoy refused a cluster that it asked for", "reason", why.GetMessage())
+		endpoints = nil
 	}
 	for name, version := range req.GetInitialResourceVersions() {
 		d.sent[name] = version
@@ -85,11 +97,13 @@ func (d *demand) request(req *discoveryv3.DeltaDiscoveryRequest) {
 	for _, name := range req.GetResourceNamesUnsubscribe() {
 		delete(d.sent, name)
 	}
+	return endpoints
 }
 
 // response gives what differs from what was sent; nil for nothing.
 func (d *demand) response(ctx context.Context) (*discoveryv3.DeltaDiscoveryResponse, error) {
 	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterType}
+	var endpoints []string
 	for name, has := range d.sent {
 		switch now := d.from.version(name); {
 		case now == has && has != unsentVersion, now == "" && has == absentVersion:
@@ -106,6 +120,9 @@ func (d *demand) response(ctx context.Context) (*discoveryv3.DeltaDiscoveryRespo
 			}
 			out.Resources = append(out.Resources, r)
 			d.sent[name] = r.GetVersion()
+			if its := endpointsOf(r); its != "" {
+				endpoints = append(endpoints, its)
+			}
 		}
 	}
 	if len(out.Resources)+len(out.RemovedResources) == 0 {
@@ -113,5 +130,8 @@ func (d *demand) response(ctx context.Context) (*discoveryv3.DeltaDiscoveryRespo
 	}
 	d.nonce++
 	out.Nonce = strconv.FormatUint(d.nonce, 10)
+	if len(endpoints) > 0 {
+		d.waits[out.Nonce] = endpoints
+	}
 	return out, nil
 }

@@ -23,6 +23,7 @@ type OnDemand struct {
 
 	log  *slog.Logger
 	body func(ctx context.Context, name string) (*discoveryv3.Resource, error) // nil where there is none
+	warm func(ctx context.Context, endpoints []string) error                   // Envoy has taken clusters that wait for them
 
 	mu      sync.Mutex
 	known   map[string]string // name → version
@@ -45,6 +46,9 @@ func (o *OnDemand) Attach(r *Relay, server grpc.ServiceRegistrar) {
 			}
 		})
 		return found, err
+	}
+	o.warm = func(ctx context.Context, endpoints []string) error {
+		return r.call(ctx, func() { r.machine.warm(endpoints) })
 	}
 	clusterv3.RegisterClusterDiscoveryServiceServer(server, o)
 }
@@ -92,7 +96,7 @@ func (o *OnDemand) DeltaClusters(stream grpc.BidiStreamingServer[discoveryv3.Del
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	d := &demand{from: o, sent: map[string]string{}, changed: make(chan struct{}, 1)}
+	d := newDemand(o)
 	o.mu.Lock()
 	o.streams[d] = struct{}{}
 	o.mu.Unlock()

@@ -22,7 +22,7 @@ func shelf() (*OnDemand, *demand) {
 		}
 		return nil, nil
 	}
-	d := &demand{from: o, sent: map[string]string{}, changed: make(chan struct{}, 1)}
+	d := newDemand(o)
 	o.streams[d] = struct{}{}
 	return o, d
 }

@@ -98,10 +98,7 @@ func (s *stream) lacks(begin string) (lacks bool) {
 		return false // it will not have it
 	}
 	s.class.view.WalkPrefix(resource.Cluster, begin, func(r *resource.Resource) bool {
-		lacks = !s.took(resource.Cluster, r)
-		if load, ok := s.class.view.Get(resource.Endpoints, r.Name); ok && !lacks {
-			lacks = !s.took(resource.Endpoints, load)
-		}
+		lacks = s.lacksCluster(r)
 		return !lacks
 	})
 	return lacks

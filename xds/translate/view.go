@@ -71,14 +71,12 @@ func (v *View) Len(t resource.Type) int {
 	return v.resources[t].Len() + v.countPacked(t)
 }
 
-// EndpointsOf are the endpoints of a cluster, by its name or by that of the waypoint that it leads to.
+// EndpointsOf are the endpoints of a cluster, by its name or by one that says where else it leads (wire.WaypointEndpoints, WrappedEndpoints).
 func (v *View) EndpointsOf(cluster string) (out []*resource.Resource) {
 	if own, ok := v.Get(resource.Endpoints, cluster); ok {
 		out = append(out, own)
 	}
-	if v.Class.GoesByWaypoints() {
-		v.WalkPrefix(resource.Endpoints, wire.WaypointEndpoints(cluster, ""), func(r *resource.Resource) bool { out = append(out, r); return true })
-	}
+	v.WalkPrefix(resource.Endpoints, wire.WaypointEndpoints(cluster, ""), func(r *resource.Resource) bool { out = append(out, r); return true })
 	return out
 }
 

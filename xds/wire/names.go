@@ -157,6 +157,10 @@ func DatagramEndpoints(port uint32, host string) string { return SubsetName(port
 // hands what comes by a name to all that it has by it, and would lead what is in use until the new cluster is warm to where nobody understands it.
 func WaypointEndpoints(cluster, waypoint string) string { return cluster + byMark + waypoint }
 
+// WrappedEndpoints is the name of the endpoints of a cluster that wraps in TLS what clients say in plain text, and so leads to another port than one that does not: as
+// of a waypoint's, what comes by it must not reach the cluster that is in use until the new one is warm.
+func WrappedEndpoints(cluster string) string { return cluster + byMark + "tls" }
+
 // ClusterOfEndpoints is the cluster that endpoints are of, by their name.
 func ClusterOfEndpoints(name string) string {
 	cluster, _, _ := strings.Cut(name, byMark)

@@ -45,7 +45,10 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	case svc.Resolution == registry.Static:
 		c = envoy.EDSCluster(clusterName, md)
 		if !svc.Tabled() {
-			out = append(out, SealLoadAssignment(clusterName, port, way.Reaching(svc, port, svc.Endpoints)...))
+			if originates(port, way.TLS) {
+				c.EdsClusterConfig.ServiceName = wire.WrappedEndpoints(clusterName)
+			}
+			out = append(out, SealLoadAssignment(c.EdsClusterConfig.ServiceName, port, way.Reaching(svc, port, svc.Endpoints)...))
 		}
 	case len(svc.Endpoints) > 0:
 		c = envoy.StrictDNSCluster(clusterName, md, LoadAssignment(clusterName, port, way.Asked(svc, svc.Endpoints)...))
