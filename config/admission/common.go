@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 // port rejects what is no port number; 0 is none either.
@@ -189,12 +190,11 @@ func (r *report) unixPath(field, value string) {
 
 // annotationPrefix begins our annotations; GatewayAnnotation picks the egress gateway of a ServiceEntry or of a
 // whole Namespace: "NAMESPACE/SERVICE", or "direct" for none. MachinesAnnotation is a WorkloadGroup's, with the ranges that its machines' addresses are in,
-// where their connections do not show them. HTTP3Annotation of a Gateway of the Gateway API, "true" or "false", says whether its Service takes UDP at the ports of HTTPS.
+// where their connections do not show them.
 const (
 	annotationPrefix   = "egress.sallyport.io/"
 	GatewayAnnotation  = annotationPrefix + "gateway"
 	MachinesAnnotation = annotationPrefix + "machine-addresses"
-	HTTP3Annotation    = annotationPrefix + "http3"
 )
 
 func (r *report) annotations() {
@@ -207,7 +207,7 @@ func (r *report) annotations() {
 			if _, err := MachineRanges(value); err != nil {
 				r.reject(field, value, err.Error(), "write addresses and ranges with commas between them, like 10.1.0.0/16,192.0.2.7")
 			}
-		case name == HTTP3Annotation && r.of.Kind == config.KindKubeGateway:
+		case name == gatewayapi.HTTP3Annotation && r.of.Kind == config.KindKubeGateway:
 			if value != "true" && value != "false" {
 				r.warn(field, value, "says nothing, and nothing is deployed for the Gateway", "write true or false")
 			}

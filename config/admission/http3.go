@@ -78,7 +78,7 @@ func (w *world) withoutHTTP3(s *registry.Snapshot, services []config.Key) (findi
 func (w *world) http3Unspoken(asked []*config.Object) (findings []Finding) {
 	for _, o := range asked {
 		r := &report{of: *o}
-		r.warn(strict.Join("metadata.annotations", HTTP3Annotation), "true", "the mesh's settings do not have HTTP/3 spoken: the Service takes UDP, and nobody answers", "set sallyport.ingress.http3, or remove the annotation")
+		r.warn(strict.Join("metadata.annotations", gatewayapi.HTTP3Annotation), "true", "the mesh's settings do not have HTTP/3 spoken: the Service takes UDP, and nobody answers", "set sallyport.ingress.http3, or remove the annotation")
 		findings = append(findings, r.findings...)
 	}
 	return findings
@@ -88,7 +88,7 @@ func (w *world) http3Unspoken(asked []*config.Object) (findings []Finding) {
 func (w *world) asksForHTTP3() (out []*config.Object) {
 	for i := range w.objects {
 		o := &w.objects[i]
-		if spec, is := o.Spec.(*gatewayv1.GatewaySpec); is && o.Annotations[HTTP3Annotation] == "true" && !gatewayapi.IsWaypoint(spec.GatewayClassName) {
+		if spec, is := o.Spec.(*gatewayv1.GatewaySpec); is && o.Annotations[gatewayapi.HTTP3Annotation] == "true" && !gatewayapi.IsWaypoint(spec.GatewayClassName) {
 			out = append(out, o)
 		}
 	}
@@ -96,7 +96,7 @@ func (w *world) asksForHTTP3() (out []*config.Object) {
 }
 
 func serviceOf(gateway *config.Object) config.Key {
-	return config.Key{Kind: config.KindService, Namespace: gateway.Namespace, Name: gateway.Name + "-" + string(gateway.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)}
+	return config.Key{Kind: config.KindService, Namespace: gateway.Namespace, Name: gatewayapi.ObjectsName(gateway.Name, gateway.Spec.(*gatewayv1.GatewaySpec).GatewayClassName)}
 }
 
 // kubeGatewayService is what the control plane makes of a Gateway, as far as it is about ports.

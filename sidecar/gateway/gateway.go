@@ -1,11 +1,8 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -15,17 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/sidecar/gateway/overlay"
 )
 
 // ServiceTypeAnnotation of a Gateway is Istio's word for the type of its Service.
 const ServiceTypeAnnotation = "networking.istio.io/service-type"
 
-// HTTP3Annotation of a Gateway, "true" or "false", says whether its Service has the ports of HTTPS for UDP, too, so that HTTP/3 is spoken there where the mesh says so
-// (sallyport.ingress.http3). Not all load balancers take both at one port.
-const HTTP3Annotation = "egress.sallyport.io/http3"
-
-func speaksHTTP3(of *gatewayv1.Gateway) bool { return of.Annotations[HTTP3Annotation] == "true" }
+func speaksHTTP3(of *gatewayv1.Gateway) bool {
+	return of.Annotations[gatewayapi.HTTP3Annotation] == "true"
+}
 
 // classLabel is beside the standard's label of a Gateway's name.
 const classLabel = "gateway.networking.k8s.io/gateway-class-name"
@@ -63,10 +59,10 @@ func Render(of *gatewayv1.Gateway, as As, more []Port, s Settings, parameters ..
 			return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write LoadBalancer, NodePort or ClusterIP", ServiceTypeAnnotation, value)
 		}
 	}
-	if value, says := of.Annotations[HTTP3Annotation]; says && value != "true" && value != "false" {
-		return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write \"true\" or \"false\"", HTTP3Annotation, value)
+	if value, says := of.Annotations[gatewayapi.HTTP3Annotation]; says && value != "true" && value != "false" {
+		return Objects{}, fmt.Errorf("metadata.annotations[%q]: %q: write \"true\" or \"false\"", gatewayapi.HTTP3Annotation, value)
 	}
-	g := made{Gateway: of, as: as, settings: s, name: Name(of, as), ports: ports(of, as, more)}
+	g := made{Gateway: of, as: as, settings: s, name: gatewayapi.ObjectsName(of.Name, of.Spec.GatewayClassName), ports: ports(of, as, more)}
 	o := Objects{ServiceAccount: g.account(), Deployment: g.deployment(), Service: g.service(serviceType(kind, parameters))}
 	if err := g.parametrize(&o, takesDatagrams(of, more), parameters); err != nil {
 		return Objects{}, err
@@ -81,23 +77,6 @@ type made struct {
 	settings Settings
 	name     string
 	ports    []Port
-}
-
-// plainName is a name that Services can have and that leaves room for nothing else.
-var plainName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-// Name is that of a Gateway's objects: GATEWAY-CLASS, of a waypoint GATEWAY, as in Istio; or, where a Service could not be called so, a
-// digest of it.
-func Name(of *gatewayv1.Gateway, as As) string {
-	name := of.Name
-	if as == Router {
-		name += "-" + string(of.Spec.GatewayClassName)
-	}
-	if plainName.MatchString(name) {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	return "gateway-" + hex.EncodeToString(sum[:8])
 }
 
 // meta is the metadata of an object of the Gateway.

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -56,7 +58,7 @@ func TestRender(t *testing.T) {
 		},
 		"http3": func() (Objects, error) {
 			g := example()
-			g.Annotations = map[string]string{HTTP3Annotation: "true"}
+			g.Annotations = map[string]string{gatewayapi.HTTP3Annotation: "true"}
 			return Render(g, Router, []Port{PortOf(8443, gatewayv1.HTTPSProtocolType), PortOf(9443, gatewayv1.TLSProtocolType)}, Default())
 		},
 		"waypoint": func() (Objects, error) { return Render(waypoint(), Waypoint, nil, Default()) },
@@ -113,7 +115,7 @@ func TestRefused(t *testing.T) {
 		change func(*gatewayv1.Gateway)
 		want   string
 	}{
-		"HTTP/3":       {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{HTTP3Annotation: "yes"} }, `"yes": write "true" or "false"`},
+		"HTTP/3":       {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{gatewayapi.HTTP3Annotation: "yes"} }, `"yes": write "true" or "false"`},
 		"service type": {func(g *gatewayv1.Gateway) { g.Annotations = map[string]string{ServiceTypeAnnotation: "ExternalName"} }, `"ExternalName": write LoadBalancer`},
 		"long name":    {func(g *gatewayv1.Gateway) { g.Name = strings.Repeat("a", 64) }, "at most 63"},
 	} {
@@ -124,23 +126,6 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
-	}
-}
-
-// TestName: whatever a Gateway is called, a Service can be called as its objects are, and others' are called otherwise.
-func TestName(t *testing.T) {
-	seen := map[string]string{}
-	for _, name := range []string{"web", "web.shop", "9web", strings.Repeat("a", 60), strings.Repeat("a", 60) + ".b"} {
-		g := example()
-		g.Name = name
-		got := Name(g, Router)
-		if !plainName.MatchString(got) || seen[got] != "" {
-			t.Errorf("%s: %q, as %q", name, got, seen[got])
-		}
-		seen[got] = name
-	}
-	if seen["web-sallyport"] != "web" {
-		t.Error("web is not called web-sallyport")
 	}
 }
 
