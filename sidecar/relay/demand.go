@@ -6,6 +6,8 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+
+	"github.com/sallyport/sallyport/xds/ondemand"
 )
 
 // demand is one stream on which Envoy asks for clusters by name.
@@ -120,7 +122,7 @@ func (d *demand) response(ctx context.Context) (*discoveryv3.DeltaDiscoveryRespo
 			}
 			out.Resources = append(out.Resources, r)
 			d.sent[name] = r.GetVersion()
-			if its := endpointsOf(r); its != "" {
+			if its := ondemand.EndpointsOf(r.GetResource().GetValue()); its != "" {
 				endpoints = append(endpoints, its)
 			}
 		}

@@ -3,9 +3,7 @@ package relay
 import (
 	"slices"
 
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/protobuf/proto"
 )
 
 // A cluster that changes is warmed anew: Envoy goes on with the one before until the new one has its endpoints, and waits for these to be sent again where it knows
@@ -49,16 +47,4 @@ func (m *machine) latest(k *kind, name, version string) *discoveryv3.Resource {
 	}
 	r, _ := m.body(k, name)
 	return r
-}
-
-// endpointsOf is the name of the endpoints that a cluster asks for; "" where it has others.
-func endpointsOf(cluster *discoveryv3.Resource) string {
-	c := &clusterv3.Cluster{}
-	if err := proto.Unmarshal(cluster.GetResource().GetValue(), c); err != nil || c.GetEdsClusterConfig() == nil {
-		return "" // Envoy will say what is wrong with it
-	}
-	if name := c.GetEdsClusterConfig().GetServiceName(); name != "" {
-		return name
-	}
-	return c.GetName()
 }

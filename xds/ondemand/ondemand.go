@@ -1,5 +1,5 @@
-// Package ondemand names how clusters reach a gateway's agent that its Envoy fetches when they are first used. It
-// holds constants only: the control plane and the data plane's agent both link it.
+// Package ondemand names how clusters reach a gateway's agent that its Envoy fetches when they are first used. The
+// control plane and the data plane's agent both link it.
 package ondemand
 
 const (
