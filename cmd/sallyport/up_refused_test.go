@@ -16,7 +16,7 @@ import (
 )
 
 // TestUpRefusesWithWords: where policies are kept, what is no request to be sent on is answered by what is wrong with it, goes nowhere, and has its record: a CONNECT to a port for requests, requests of HTTP before 1.1 that name
-// no host. One of HTTP/1.0 that names its host is a request like others, and so is one whose Host is another than its URL's: the URL counts (RFC 9112 section 3.2.2).
+// no host. One of HTTP/1.0 that names its host is a request like others, and so is one whose Host is another than its URL's: the URL counts (RFC 9112 section 3.2.2). A header that is denied is so, too, by the name that servers take for it.
 func TestUpRefusesWithWords(t *testing.T) {
 	programs := upPrograms(t)
 	var reached atomic.Int64
@@ -31,7 +31,7 @@ func TestUpRefusesWithWords(t *testing.T) {
 	for name, text := range map[string]string{
 		"one.yaml":    upEntry("one", "one.test", "DNS", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", port)),
 		"two.yaml":    upEntry("two", "two.test", "DNS", fmt.Sprintf("[{number: %d, name: http, protocol: HTTP}]", port)),
-		"policy.yaml": "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{hosts: [one.test], action: Allow}]}\n",
+		"policy.yaml": "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{hosts: [one.test], headers: [{name: x-debug, value: '*'}], action: Deny}, {hosts: [one.test], action: Allow}]}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -74,6 +74,8 @@ func TestUpRefusesWithWords(t *testing.T) {
 		"HTTP/1.0 that names its host":            {fmt.Sprintf("GET http://one.test:%d/ HTTP/1.0\r\n\r\n", port), 200, "ok"},
 		"HTTP/1.0 that names a host which is not": {fmt.Sprintf("GET http://two.test:%d/ HTTP/1.0\r\n\r\n", port), 403, ""},
 		"another Host than its URL's":             {fmt.Sprintf("GET http://two.test:%d/ HTTP/1.1\r\nHost: one.test:%[1]d\r\nConnection: close\r\n\r\n", port), 403, ""},
+		"a header that is denied":                 {fmt.Sprintf("GET http://one.test:%d/ HTTP/1.1\r\nHost: one.test:%[1]d\r\nX-Debug: 1\r\nConnection: close\r\n\r\n", port), 403, ""},
+		"what servers take for it":                {fmt.Sprintf("GET http://one.test:%d/ HTTP/1.1\r\nHost: one.test:%[1]d\r\nX_Debug: 1\r\nConnection: close\r\n\r\n", port), 403, ""},
 		"HTTP/1.0 without a host":                 {"GET /none HTTP/1.0\r\n\r\n", 400, ""},
 		"HTTP/1.1 without a host":                 {"GET /none HTTP/1.1\r\nConnection: close\r\n\r\n", 400, ""},
 		"HTTP/0.9":                                {"GET /none\r\n\r\n", 400, ""},

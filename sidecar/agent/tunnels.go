@@ -191,7 +191,7 @@ type tunnelReader interface {
 	LogReader
 	Begun() []envoylog.Tunnel
 	Spoke() []netip.AddrPort
-	Cut() []netip.AddrPort
+	Cut() []envoylog.Broken
 }
 
 // Records implements LogReader.

@@ -11,17 +11,31 @@ import (
 // versionHTTP10 is HTTPVersion's HTTP10.
 const versionHTTP10 = 1
 
-// Cut are the clients, as they are connected, of connections by HTTP/1.1 whose request the last message says was ended in the middle of its answer, since it was not allowed any more. Such a connection carries nothing
-// else, and Envoy keeps it until its client has taken what had come before. They are good until the next call.
-func (r *Reader) Cut() []netip.AddrPort { return r.cut }
+// Broken is a client's connection with a port of the proxy, by HTTP/1.1, whose request was ended in the middle of its answer, since it was not allowed any more. It carries nothing else, and Envoy keeps it until its client has taken
+// what had come before.
+type Broken struct {
+	Client netip.AddrPort
+	Port   uint16
+}
 
-// cuts takes note of whose connection it is: at a sidecar and a forward proxy, whose clients have connections with it, and no tunnels in others.
+// Cut are those that the last message tells of. They are good until the next call.
+func (r *Reader) Cut() []Broken { return r.cut }
+
+// cuts takes note of one: at a sidecar, where connections are redirected to one port, and at a forward proxy. Elsewhere a request may be in a tunnel that carries others.
 func (r *Reader) cuts(l *logged) {
-	if r.place != wire.ForwardHTTP && r.place != wire.SidecarHTTP || l.version != versionHTTP10 && l.version != versionHTTP11 || !l.endedHalfway() {
+	port := uint16(wire.OutboundPort)
+	switch r.place {
+	case wire.SidecarHTTP:
+	case wire.ForwardHTTP:
+		port = uint16(l.local.port)
+	default:
+		return
+	}
+	if l.version != versionHTTP10 && l.version != versionHTTP11 || !l.endedHalfway() {
 		return
 	}
 	if at, err := netip.ParseAddr(strings.Clone(l.direct.ip)); err == nil && l.direct.port != 0 {
-		r.cut = append(r.cut, netip.AddrPortFrom(at.Unmap(), uint16(l.direct.port)))
+		r.cut = append(r.cut, Broken{netip.AddrPortFrom(at.Unmap(), uint16(l.direct.port)), port})
 	}
 }
 

@@ -2,6 +2,7 @@ package envoylog_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
@@ -37,7 +38,7 @@ func TestCut(t *testing.T) {
 		"what nobody could keep an eye on": {wire.ForwardHTTP, http11, 503, wire.TooManyDetails, false, false},
 	} {
 		properties := common("outbound|80||a.test", "default")
-		properties.DownstreamDirectRemoteAddress = address("10.0.0.7", 40000)
+		properties.DownstreamDirectRemoteAddress, properties.DownstreamLocalAddress = address("10.0.0.7", 40000), address("10.0.0.20", 3128)
 		properties.ResponseFlags = &datav3.ResponseFlags{UpstreamMaxStreamDurationReached: c.late}
 		body, err := proto.Marshal(&alsv3.StreamAccessLogsMessage{
 			Identifier: &alsv3.StreamAccessLogsMessage_Identifier{LogName: string(c.place)},
@@ -53,7 +54,11 @@ func TestCut(t *testing.T) {
 		if list, err := r.Records(string(body)); err != nil || len(list) != 1 {
 			t.Fatalf("%s: %d records, %v", what, len(list), err)
 		}
-		if got := r.Cut(); (len(got) == 1 && got[0] == netip.MustParseAddrPort("10.0.0.7:40000")) != c.want || len(got) == 1 != c.want {
+		var want []envoylog.Broken
+		if c.want {
+			want = []envoylog.Broken{{Client: netip.MustParseAddrPort("10.0.0.7:40000"), Port: map[wire.Place]uint16{wire.ForwardHTTP: 3128, wire.SidecarHTTP: 15001}[c.place]}}
+		}
+		if got := r.Cut(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

@@ -17,7 +17,7 @@ type Reader struct {
 	records []record.Record
 	begun   []Tunnel
 	spoke   []netip.AddrPort
-	cut     []netip.AddrPort
+	cut     []Broken
 }
 
 // NewReader reads what a node's Envoy sends.
