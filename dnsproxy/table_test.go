@@ -74,7 +74,7 @@ func TestNameTable(t *testing.T) {
 		{"1.0.240.240.in-addr.arpa", dns.TypeTXT, "NOERROR"},
 		{"1.0.240.240.in-addr.arpa", dns.TypeANY, "NOERROR | PTR 45 external.com."},
 		{strings.TrimSuffix(reverse(t, "2001:2::1"), "."), dns.TypeAAAA, "NOERROR"},
-		{"1.0.240.240.in-addr.arpa.ns.svc.cluster.local", dns.TypeA, "NXDOMAIN"}, // nor a guess
+		{"1.0.240.240.in-addr.arpa.ns.svc.cluster.local", dns.TypeA, "NXDOMAIN"},                                                   // nor a guess
 		{"5.0.240.240.in-addr.arpa", dns.TypePTR, "NXDOMAIN"},                                                                      // a wildcard is nobody's name
 		{"external.com.ns.svc.cluster.local", dns.TypeA, "NOERROR | CNAME 45 external.com. | A 45 240.240.0.1 | A 45 240.240.0.2"}, // a client's guess
 		{"v4.test.ns.svc.cluster.local", dns.TypeAAAA, "NOERROR | CNAME 30 v4.test."},
