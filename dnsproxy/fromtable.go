@@ -12,14 +12,13 @@ import (
 // fromTable answers from the name table; the answer is nil where that has none. known tells that it has the name.
 func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 	names := v.s.table.state.Load().to(v.namespace)
-	if c.Type == dns.TypePTR {
-		l := names.claimed(c.Lower())
-		if l == nil || !isReverse(c.Lower()) {
-			return nil, false
+	switch reverse := isReverse(c.Lower()); {
+	case reverse:
+		if l := names.claimed(c.Lower()); l != nil {
+			return c.hostOf(out, l), true
 		}
-		msg := len(out)
-		out = packet.AppendPTR(c.Reply(out, dns.RcodeSuccess, 0), msg, l.host, l.ttl)
-		return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
+	case c.Type == dns.TypePTR:
+		return nil, false
 	}
 	l, guess := names.find(c.Lower()), 0
 	if l == nil {
@@ -48,6 +47,16 @@ func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 		}
 	}
 	return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp)), true
+}
+
+// hostOf answers a reverse name: with the host that has the address, and, whatever else is asked for, that there is nothing.
+func (c *call) hostOf(out []byte, l *line) []byte {
+	msg := len(out)
+	out = c.Reply(out, dns.RcodeSuccess, 0)
+	if c.Type == dns.TypePTR || c.Type == dns.TypeANY {
+		out = packet.AppendPTR(out, msg, l.host, l.ttl)
+	}
+	return c.Finish(out, msg, dns.RcodeSuccess, packet.EDENone, c.Limit(c.tcp))
 }
 
 func (c *call) isAddress() bool { return c.Type == dns.TypeA || c.Type == dns.TypeAAAA }

@@ -29,9 +29,9 @@ func (n *names) find(wire []byte) *line {
 	return nil
 }
 
-// exact looks for a host, then for an alias.
+// exact looks for a host, then for an alias. A reverse name is an address, and no alias for who has it.
 func (n *names) exact(wire []byte) *line {
-	if l := n.host(wire); l != nil {
+	if l := n.host(wire); l != nil || isReverse(wire) {
 		return l
 	}
 	return n.claimed(wire)

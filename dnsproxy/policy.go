@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/miekg/dns"
+
 	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/dnsproxy/name"
@@ -25,7 +27,8 @@ type Policy struct {
 	// Local are domains that are resolved with all names below them, like cluster.local: their server does not ask
 	// further.
 	Local []string
-	// LocalReverse resolves the reverse names of addresses that are not public, as those of a cluster's services.
+	// LocalReverse resolves the reverse names of addresses that are not public, as those of a cluster's services: which host has them (PTR), and
+	// nothing else, since no client asks for more, and it would go to other people's servers for nothing.
 	LocalReverse bool
 
 	// StripECH takes the keys by which clients hide the name that they go to (ECH, the parameter "ech" of RFC 9460's records)
@@ -85,12 +88,12 @@ func (s *Server) SetPolicy(view string, p Policy) error {
 	return err
 }
 
-// resolves tells whether the name, lower-case in wire format, may be asked about.
-func (p *policy) resolves(wire []byte, known bool) bool {
+// resolves tells whether the name, lower-case in wire format, may be asked about, for records of a type.
+func (p *policy) resolves(wire []byte, kind uint16, known bool) bool {
 	switch {
 	case !p.RefuseUnregistered, known, len(wire) == 1: // the root's own records tell nobody anything
 		return true
-	case p.isLocal(wire), p.LocalReverse && isInsideReverse(wire):
+	case p.isLocal(wire), p.LocalReverse && kind == dns.TypePTR && isInsideReverse(wire):
 		return true
 	default:
 		return p.Known != nil && p.Known(packet.Text(wire))

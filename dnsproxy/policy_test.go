@@ -57,6 +57,9 @@ func TestUnregisteredNames(t *testing.T) {
 		{"a.ns.svc.cluster.local", dns.TypeA, "NOERROR | A 60 10.96.0.9", FromUpstream},
 		{"notcluster.local", dns.TypeA, "NXDOMAIN", FromPolicy},
 		{"9.0.96.10.in-addr.arpa", dns.TypePTR, "NOERROR | PTR 60 a.ns.svc.cluster.local.", FromUpstream},
+		{"9.0.96.10.in-addr.arpa", dns.TypeA, "NXDOMAIN", FromPolicy}, // addresses are asked about, and nothing else is asked so
+		{"1.2.3.10.in-addr.arpa", dns.TypeTXT, "NXDOMAIN", FromPolicy},
+		{reverse(t, "fd00::2"), dns.TypeAAAA, "NXDOMAIN", FromPolicy},
 		{"8.8.8.8.in-addr.arpa", dns.TypePTR, "NXDOMAIN", FromPolicy},
 		{"secret.10.in-addr.arpa", dns.TypePTR, "NXDOMAIN", FromPolicy},
 		{reverse(t, "fd00::1"), dns.TypePTR, "NXDOMAIN", FromUpstream},
@@ -69,7 +72,7 @@ func TestUnregisteredNames(t *testing.T) {
 			t.Errorf("%s %s: got %s from %v (%s: %s), want %s from %v", c.host, dns.TypeToString[c.kind], got, d.Source, d.Verdict, d.Reason, c.want, c.from)
 		}
 	}
-	for _, host := range []string{"secret.exfil.test.", "secret.10.in-addr.arpa."} {
+	for _, host := range []string{"secret.exfil.test.", "secret.10.in-addr.arpa.", "1.2.3.10.in-addr.arpa."} {
 		if a.count(host+" TXT")+a.count(host+" PTR") != 0 {
 			t.Errorf("%s went upstream", host)
 		}

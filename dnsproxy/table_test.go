@@ -70,6 +70,11 @@ func TestNameTable(t *testing.T) {
 		{"x.wild.alias", dns.TypeA, "NOERROR | A 30 240.240.0.8"},
 		{"1.0.240.240.in-addr.arpa", dns.TypePTR, "NOERROR | PTR 45 external.com."},
 		{strings.TrimSuffix(reverse(t, "2001:2::1"), "."), dns.TypePTR, "NOERROR | PTR 45 external.com."},
+		{"1.0.240.240.in-addr.arpa", dns.TypeA, "NOERROR"}, // the name is there, and no host
+		{"1.0.240.240.in-addr.arpa", dns.TypeTXT, "NOERROR"},
+		{"1.0.240.240.in-addr.arpa", dns.TypeANY, "NOERROR | PTR 45 external.com."},
+		{strings.TrimSuffix(reverse(t, "2001:2::1"), "."), dns.TypeAAAA, "NOERROR"},
+		{"1.0.240.240.in-addr.arpa.ns.svc.cluster.local", dns.TypeA, "NXDOMAIN"},                                                   // nor a guess
 		{"5.0.240.240.in-addr.arpa", dns.TypePTR, "NXDOMAIN"},                                                                      // a wildcard is nobody's name
 		{"external.com.ns.svc.cluster.local", dns.TypeA, "NOERROR | CNAME 45 external.com. | A 45 240.240.0.1 | A 45 240.240.0.2"}, // a client's guess
 		{"v4.test.ns.svc.cluster.local", dns.TypeAAAA, "NOERROR | CNAME 30 v4.test."},
@@ -80,6 +85,9 @@ func TestNameTable(t *testing.T) {
 		if got := show(ask(t, s, "app", c.host, c.kind)); got != c.want {
 			t.Errorf("%s %s: got %s, want %s", c.host, dns.TypeToString[c.kind], got, c.want)
 		}
+	}
+	if n := a.count("1.0.240.240.in-addr.arpa. A") + a.count("1.0.240.240.in-addr.arpa. TXT"); n != 0 {
+		t.Errorf("%d questions for a reverse name of the table went upstream", n)
 	}
 	if got := show(ask(t, s, "resolver", "external.com", dns.TypeA)); got != "NOERROR | A 60 192.0.2.66" {
 		t.Errorf("the resolver's view: %s", got)

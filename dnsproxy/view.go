@@ -64,7 +64,7 @@ func (v *view) quick(c *call, out []byte) (answer []byte, ok bool) {
 			return v.done(c, FromTable, dns.RcodeSuccess, answer, nil), true
 		}
 	}
-	if !v.policy.Load().resolves(c.Lower(), c.known) {
+	if !v.policy.Load().resolves(c.Lower(), c.Type, c.known) {
 		return v.denied(c, out, dns.RcodeNameError, reasonUnregistered, v.policy.Load().Refusal), true
 	}
 	if v.Policy != nil {

@@ -88,8 +88,10 @@ func (r *Rule) missesRequest(a *Attempt) Mismatch {
 		return OtherMethod // what denies means them in all letters (MethodsRegex)
 	}
 	for _, h := range r.Headers {
-		value, has := a.Header(h.Name)
-		if !has || !Matches(ValueRegex(h.Value, r.Action == Deny), value) {
+		if !slices.ContainsFunc(HeaderNames(h.Name, r.Action == Deny), func(name string) bool {
+			value, has := a.Header(name)
+			return has && Matches(ValueRegex(h.Value, r.Action == Deny), value)
+		}) {
 			return OtherHeaders
 		}
 	}

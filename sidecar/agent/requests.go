@@ -36,7 +36,11 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 	s := &request{stream: stream}
 	defer s.over()
 	if !answeredBefore(said.Get(wire.HeaderUnderWay)) {
-		done, taken := r.open.UnderWay(r.read(one), s.cut)
+		of := r.read(one)
+		if of.Nowhere {
+			return s.send(answered(typev3.StatusCode_Forbidden, noTunnel, wire.NoTunnelDetails))
+		}
+		done, taken := r.open.UnderWay(of, s.cut)
 		if !taken {
 			return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: too much is under way\n", wire.TooManyDetails))
 		}
@@ -55,6 +59,9 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 		}
 	}
 }
+
+// noTunnel answers a CONNECT that goes nowhere. Its row says so, too, and why, but who tells of it is asked first.
+const noTunnel = "sallyport: no CONNECT goes there: the port is registered as plain HTTP, so send it requests, or it is closed, or none of its routes takes connections\n"
 
 // answeredBefore says, by what Envoy says that a request came as, that it did not hand it on to where that is noted: one of the filters before has answered it, with what an
 // authorizer said, say. Nothing of it has left, and nothing is to be ended. What was noted is never nothing: it has a method and a path.

@@ -96,6 +96,9 @@ func TestRequestsUnderWay(t *testing.T) {
 	if end := hear(tell("no path")).GetImmediateResponse(); end.GetDetails() != wire.TooManyDetails || end.GetStatus().GetCode() != 503 {
 		t.Errorf("it is answered %v", end)
 	}
+	if end := hear(tellAs("CONNECT - a.test:80 -#-")).GetImmediateResponse(); end.GetDetails() != wire.NoTunnelDetails || end.GetStatus().GetCode() != 403 || !strings.Contains(string(end.GetBody()), "CONNECT") {
+		t.Errorf("a CONNECT for which there is nothing is answered %v", end)
+	}
 	for _, as := range []string{"-", ""} {
 		before := tellAs(as)
 		if m := hear(before); m.GetResponseHeaders() == nil {

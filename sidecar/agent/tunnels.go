@@ -191,6 +191,7 @@ type tunnelReader interface {
 	LogReader
 	Begun() []envoylog.Tunnel
 	Spoke() []netip.AddrPort
+	Cut() []envoylog.Broken
 }
 
 // Records implements LogReader.
@@ -202,6 +203,7 @@ func (l tunnelLog) Records(message string) ([]record.Record, error) {
 	for _, client := range l.Spoke() {
 		l.open.Spoke(client)
 	}
+	l.open.Cut(l.Cut())
 	for i := range records {
 		r, why := &records[i], ""
 		l.open.Saw(r)

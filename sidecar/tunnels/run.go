@@ -41,6 +41,7 @@ func (t *Table) Run(ctx context.Context) {
 		case <-sweep.C:
 			t.sweep()
 		}
+		t.endCut(ctx)
 		t.look(ctx)
 		t.mu.Lock()
 		next := t.plan.next()

@@ -94,6 +94,8 @@ type Table struct {
 
 	half map[uint64]time.Time // half-closed connections with servers, by their cookies, and since when they are known
 
+	cut []envoylog.Broken // connections whose request was ended in the middle of its answer
+
 	complained, unanswered time.Time // when it was said last that a tunnel could not be ended, or asked about
 }
 

@@ -53,8 +53,9 @@ const (
 
 // What the agent ends is recorded with one of these as Envoy's details. After EndedDetails comes why, as a query's value is written: Envoy takes no spaces.
 const (
-	EndedDetails   = "sallyport_ended:"
-	TooManyDetails = "sallyport_too_many"
+	EndedDetails    = "sallyport_ended:"
+	TooManyDetails  = "sallyport_too_many"
+	NoTunnelDetails = "sallyport_no_tunnel" // a CONNECT that no row takes; why is the row's to say
 )
 
 // What a question says of the bytes.

@@ -11,11 +11,14 @@ var flagNames = [...]struct {
 	name   string
 }{
 	{1, "LH"}, {2, "UH"}, {3, "UT"}, {4, "LR"}, {5, "UR"}, {6, "UF"}, {7, "UC"}, {8, "UO"}, {9, "NR"}, {12, "RL"}, {flagUnauthorized, "UAEX"},
-	{15, "DC"}, {16, "URX"}, {17, "SI"}, {19, "DPE"}, {24, "UPE"}, {20, "UMSDR"}, {25, "NC"}, {26, "OM"}, {27, "DF"}, {28, "DR"},
+	{15, "DC"}, {16, "URX"}, {17, "SI"}, {19, "DPE"}, {24, "UPE"}, {flagMaxDuration, "UMSDR"}, {25, "NC"}, {26, "OM"}, {27, "DF"}, {28, "DR"},
 }
 
 // flagUnauthorized is a message, the others are booleans.
 const flagUnauthorized = 13
+
+// flagMaxDuration is of what was ended when the rule did that let it through.
+const flagMaxDuration = 20
 
 // read reads ResponseFlags.
 func (s *flagSet) read(flags string) error {

@@ -17,6 +17,7 @@ type Reader struct {
 	records []record.Record
 	begun   []Tunnel
 	spoke   []netip.AddrPort
+	cut     []Broken
 }
 
 // NewReader reads what a node's Envoy sends.
@@ -26,7 +27,7 @@ func NewReader(n Node) *Reader { return &Reader{node: n} }
 // all of its entries come from. The records are good until the next call; their texts are parts of the message. The error is of a
 // message that is none: what came before the fault is in the records.
 func (r *Reader) Records(message string) ([]record.Record, error) {
-	r.records, r.begun, r.spoke = r.records[:0], r.begun[:0], r.spoke[:0]
+	r.records, r.begun, r.spoke, r.cut = r.records[:0], r.begun[:0], r.spoke[:0], r.cut[:0]
 	f := protobuf.Scan(message)
 	for f.Next() {
 		var err error
@@ -74,6 +75,7 @@ func (r *Reader) requests(list string) error {
 		if l.begins || l.intermediate {
 			continue
 		}
+		r.cuts(&l)
 		if into := r.next(); !r.request(&l, into) {
 			r.records = r.records[:len(r.records)-1]
 		}

@@ -35,6 +35,7 @@ type Tunnel struct {
 
 	Pod     string // of a node's proxy, in whose network it is: NAMESPACE/NAME
 	Unknown bool   // nobody can ask about it, and nothing else is said of it
+	Nowhere bool   // nor does it go on: a CONNECT to what takes no connection
 }
 
 // Question is what a gateway's table was asked about a connection.

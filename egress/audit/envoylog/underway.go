@@ -18,7 +18,8 @@ const EndedReason = "ended when it was not allowed any more: "
 const mostUnderWay = 32 << 10
 
 // UnderWay reads what an exit's Envoy tells its agent of a request that is under way: as what it came, "METHOD REGISTERED-IN AUTHORITY PATH", who its client is, from where it came, and since when, in
-// seconds. "-" is nothing. It is Unknown where nobody can ask about it. Of a CONNECT, kind is what its bytes are taken for: it is asked about as the connection that it is.
+// seconds. "-" is nothing. It is Unknown where nobody can ask about it. Of a CONNECT, kind is what its bytes are taken for: it is asked about as the connection that it is; without
+// that its row refuses it: the port is registered for requests, closed, or has no route for it.
 func UnderWay(as, peer, from, began, kind string) Tunnel {
 	method, rest, _ := strings.Cut(as, " ")
 	in, rest, _ := strings.Cut(rest, " ")
@@ -28,6 +29,9 @@ func UnderWay(as, peer, from, began, kind string) Tunnel {
 	}
 	since, known := readBegan(began)
 	connect := method == http.MethodConnect && (kind == wire.KindTLS || kind == wire.KindTCP)
+	if method == http.MethodConnect && !connect {
+		return Tunnel{Unknown: true, Nowhere: true}
+	}
 	if !whole || !known || len(path) > mostUnderWay || !strings.HasPrefix(path, "/") && !connect || strings.Contains(in, "~") || strings.Contains(peer, ",") {
 		return Tunnel{Unknown: true}
 	}

@@ -145,7 +145,11 @@ func conditions(r *egresspolicy.Rule) (out []*envoy.Predicate) {
 		out = append(out, envoy.InputMatches(envoy.HeaderInput(":method"), egresspolicy.MethodsRegex(r.Methods, r.Action == egresspolicy.Deny)))
 	}
 	for _, h := range r.Headers {
-		out = append(out, envoy.InputMatches(envoy.HeaderInput(h.Name), egresspolicy.ValueRegex(h.Value, r.Action == egresspolicy.Deny)))
+		var names []*envoy.Predicate
+		for _, name := range egresspolicy.HeaderNames(h.Name, r.Action == egresspolicy.Deny) {
+			names = append(names, envoy.InputMatches(envoy.HeaderInput(name), egresspolicy.ValueRegex(h.Value, r.Action == egresspolicy.Deny)))
+		}
+		out = append(out, envoy.AnyOf(names...))
 	}
 	if !r.From.IsZero() {
 		out = append(out, envoy.TimeNotBefore(r.From))
