@@ -114,7 +114,7 @@ func readLocal(file string) (l Local, err error) {
 		err = json.Unmarshal(text, &l)
 	}
 	if err == nil {
-		err = l.valid()
+		err = l.Valid()
 	}
 	return l, err
 }
