@@ -68,8 +68,10 @@ type Pods struct {
 	Listeners *Listeners
 	cfg       Config
 
-	files   map[string]podFile // by name; Run's alone, once it runs
-	network nodesNetwork
+	files    map[string]podFile // by name; Run's alone, once it runs
+	filesAt  time.Time          // of their folder, when they were read; zero for that it has to be looked at again
+	expected map[string]string  // whose certificates are kept since the controller told of them: identities by the pods' keys; Run's alone
+	network  nodesNetwork
 
 	mu sync.Mutex
 	holder
@@ -105,7 +107,7 @@ type served struct {
 func New(cfg Config) (*Pods, error) {
 	p := &Pods{
 		Listeners: newListeners(cfg.Log, cfg.Tables), cfg: cfg, local: map[string]Local{}, remote: map[string]ambient.Pod{}, served: map[string]*served{},
-		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{},
+		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{}, expected: map[string]string{},
 	}
 	for _, folder := range []string{p.path("pods"), p.path("networks")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {

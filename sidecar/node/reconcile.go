@@ -158,6 +158,7 @@ type ending struct {
 // reconcile serves who should be, and no others. It is the only one that changes who is served.
 func (p *Pods) reconcile(ctx context.Context) {
 	p.lookForNetwork()
+	p.expect()
 	begin, change, end := p.differs()
 	for _, s := range change {
 		p.Listeners.open(s.local.Key(), s.door())
