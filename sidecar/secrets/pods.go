@@ -3,6 +3,7 @@ package secrets
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"maps"
 	"os"
@@ -19,6 +20,8 @@ type Pods struct {
 	of      *Workload
 	conn    grpc.ClientConnInterface
 	metrics metrics // that nobody reads: pods have none of their own
+	save    func(folder string, c *certificate, roots []*x509.Certificate) error
+	turns   chan struct{} // of those who write to the disk
 
 	mu   sync.Mutex
 	kept map[string]*kept // by SPIFFE id
@@ -34,7 +37,17 @@ type kept struct {
 
 // NewPods keeps certificates beside w's, asked for over conn with w's token.
 func NewPods(w *Workload, conn grpc.ClientConnInterface) *Pods {
-	return &Pods{of: w, conn: conn, metrics: newMetrics(nil, w), kept: map[string]*kept{}}
+	return &Pods{of: w, conn: conn, metrics: newMetrics(nil, w), save: save, turns: make(chan struct{}, savedAtOnce), kept: map[string]*kept{}}
+}
+
+// savedAtOnce is how many certificates are written to the disk at a time: each that waits for the disk holds a thread, which stays, and an agent that begins has them all come at once.
+const savedAtOnce = 4
+
+// saveInTurn is save, when it is one's turn.
+func (p *Pods) saveInTurn(folder string, c *certificate, roots []*x509.Certificate) error {
+	p.turns <- struct{}{}
+	defer func() { <-p.turns }()
+	return p.save(folder, c, roots)
 }
 
 // Keep has a certificate of an identity until Drop is called as often. The channel is closed once there is one.
@@ -53,6 +66,7 @@ func (p *Pods) Keep(id string) (<-chan struct{}, error) {
 		end()
 		return nil, err
 	}
+	w.save = p.saveInTurn
 	p.kept[id] = &kept{Workload: w, users: 1, end: end}
 	p.work.Go(func() {
 		w.Run(ctx, p.conn)

@@ -2,9 +2,11 @@ package secrets
 
 import (
 	"context"
+	"crypto/x509"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +123,35 @@ func TestPodsTakeLittle(t *testing.T) {
 			}
 		}
 		shared("after another root came")
+	})
+}
+
+// TestPodsAreSavedInTurns: however many certificates come at once, few are written to the disk at a time, and nobody who is to be served waits for that.
+func TestPodsAreSavedInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 5 * savedAtOnce
+		m := newMesh(t)
+		w := newWorkload(t, Options{Folder: filepath.Join(t.TempDir(), "state", "identity"), CARootFile: m.rootFile()})
+		pods := NewPods(w, &asAsked{direct{ca: m.ca, ttl: time.Hour, id: checkout}})
+		var writing atomic.Int32
+		hanging := make(chan struct{})
+		pods.save = func(string, *certificate, []*x509.Certificate) error { writing.Add(1); <-hanging; return nil }
+		for i := range many {
+			ready, err := pods.Keep(podIdentity(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-ready
+		}
+		synctest.Wait()
+		if n := writing.Load(); n != savedAtOnce {
+			t.Errorf("%d are written at a time", n)
+		}
+		close(hanging)
+		pods.Close()
+		if n := writing.Load(); n != many {
+			t.Errorf("%d of %d were written", n, many)
+		}
 	})
 }
 
