@@ -18,13 +18,14 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: static ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent and bin/sallyport-node (static).
+build: static ## Build bin/sallyport (with cgo, for DuckDB), and bin/sallyport-agent, bin/sallyport-node and bin/sallyport-cni (static).
 	CGO_ENABLED=1 go build -ldflags '-s -w -X main.version=$(VERSION) -extldflags "-Wl,--no-export-dynamic"' -o $(BIN)/sallyport ./cmd/sallyport
 
 .PHONY: static
 static:
 	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-agent ./cmd/sallyport-agent
 	CGO_ENABLED=0 $(BUILD) -tags grpcnotrace -o $(BIN)/sallyport-node ./cmd/sallyport-node
+	CGO_ENABLED=0 $(BUILD) -o $(BIN)/sallyport-cni ./cmd/sallyport-cni
 
 .PHONY: iceberg
 iceberg: ## Build bin/sallyport-iceberg, which keeps a table of the lake: a module of its own, with much in it.

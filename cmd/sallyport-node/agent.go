@@ -18,10 +18,8 @@ import (
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/bootstrap"
 	"github.com/sallyport/sallyport/sidecar/node"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 )
-
-// runDir is where the agent and the CNI plugin meet.
-const runDir = "/var/run/sallyport-node"
 
 // agentCommand serves a node's pods without sidecars.
 func agentCommand() *cobra.Command {
@@ -117,7 +115,7 @@ func bindAgent(fs *pflag.FlagSet, c *agent.Config, ip *string) {
 	fs.StringVar(ip, "ip", "", "its address")
 	fs.StringVar(&p.TrustDomain, "trust-domain", "cluster.local", "the trust domain of the mesh")
 	fs.StringVar(&c.Envoy, "envoy", "envoy", "Envoy's binary")
-	fs.StringVar(&c.RunDir, "run-dir", runDir, "directory of all agents of the node, one of which the CNI plugin finds there; each has a folder for its last good configuration and its spool")
+	fs.StringVar(&c.RunDir, "run-dir", cni.RunDir, "directory of all agents of the node, one of which the CNI plugin finds there; each has a folder for its last good configuration and its spool")
 	fs.StringVar(&c.ResolverAddr, "resolver-addr", "127.0.0.1:15054", "where Envoy's DNS is answered")
 	fs.StringSliceVar(&c.DNSUpstream, "dns-upstream", nil, "the resolvers to ask, IP[:PORT], tcp://IP or tls://IP#NAME; by default those of /etc/resolv.conf")
 	fs.StringArrayVar(&c.AllowPrivate, "allow-private", nil, "a host, *.SUFFIX, * or address range that may be private, loopback, link-local or metadata; repeat it")

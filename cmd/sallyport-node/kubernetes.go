@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube"
 	"github.com/sallyport/sallyport/sidecar/agent"
 	"github.com/sallyport/sallyport/sidecar/node"
-	"github.com/sallyport/sallyport/sidecar/node/kubelet"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/sidecar/node/plugin"
 	"github.com/sallyport/sallyport/sidecar/nodeguard"
 )
@@ -33,7 +34,7 @@ func (k *kubernetesFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&k.confDir, "cni-conf-dir", "", "directory of the runtime's CNI configuration")
 	fs.StringSliceVar(&k.exempt, "cni-exempt", nil, "`namespaces` whose pods start without asking the agent, beside its own and the cluster's: they are in no mesh")
 	fs.StringVar(&k.found, "cni-results", "", "directory where the runtime keeps what plugins were called with (/var/lib/cni/results), by which pods are found that started before the plugin was there")
-	fs.StringVar(&k.hostNetwork, "host-network", "", "the node's own network namespace, where the plugin leaves it (/var/run/netns/"+kubelet.NetworkName+"): by it the kubelet's connections to pods are told from others; empty: they are not")
+	fs.StringVar(&k.hostNetwork, "host-network", "", "the node's own network namespace, where the plugin leaves it (/var/run/netns/"+cni.NetworkName+"): by it the kubelet's connections to pods are told from others; empty: they are not")
 	fs.StringVar(&k.daemonSet, "daemonset", "", "the DaemonSet that the agent is of: when it is gone, the plugin is removed")
 }
 
@@ -52,9 +53,18 @@ func (k *kubernetesFlags) install(c agent.Config, runDir string) (*plugin.Instal
 	exempt := slices.Concat(nodeguard.SystemNamespaces, []string{c.Proxy.Namespace}, k.exempt)
 	slices.Sort(exempt)
 	return &plugin.Install{
-		BinDir: k.binDir, ConfDir: k.confDir, Program: program, Log: c.Log,
-		Entry: plugin.Entry{Type: pluginName, RunDir: runDir, Exempt: slices.Compact(exempt)},
+		BinDir: k.binDir, ConfDir: k.confDir, Program: pluginBeside(program), Log: c.Log,
+		Entry: plugin.Entry{Type: cni.Name, RunDir: runDir, Exempt: slices.Compact(exempt)},
 	}, nil
+}
+
+// pluginBeside is the program that is installed as the plugin: the small one, if it is beside this one, which can do the same.
+func pluginBeside(program string) string {
+	small := filepath.Join(filepath.Dir(program), cni.Name)
+	if _, err := os.Stat(small); err != nil {
+		return program
+	}
+	return small
 }
 
 // How long the end of the agent may wait for the API server, and for the networks of pods.
@@ -108,7 +118,7 @@ func remove(install *plugin.Install, pods *node.Pods, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removePatience)
 	defer cancel()
 	if err := install.Remove(); err != nil {
-		return fmt.Errorf("the CNI plugin cannot be removed, and pods of this node will not start: take %q out of %s: %w", pluginName, install.ConfDir, err)
+		return fmt.Errorf("the CNI plugin cannot be removed, and pods of this node will not start: take %q out of %s: %w", cni.Name, install.ConfDir, err)
 	}
 	log.Info("the CNI plugin is removed")
 	return pods.LetOut(ctx)

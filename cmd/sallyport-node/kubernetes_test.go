@@ -1,22 +1,20 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/skel"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/sallyport/sallyport/sidecar/agent"
-	"github.com/sallyport/sallyport/sidecar/node"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 )
 
 // TestWhenThePluginGoes: with the DaemonSet, or with the right to ask for it; an API server that does not answer takes nothing away.
@@ -62,60 +60,18 @@ func TestInstallFlags(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: while the agent is away a pod does not start, but one that is exempt does, and each may end.
-func TestNobodyAnswers(t *testing.T) {
-	for name, c := range map[string]struct {
-		do, namespace string
-		fails         bool
-	}{
-		"starts":         {node.Add, "shop", true},
-		"exempt":         {node.Add, "kube-system", false},
-		"ends":           {node.Remove, "shop", false},
-		"is looked at":   {node.Check, "shop", true},
-		"exempt, looked": {node.Check, "kube-system", false},
-	} {
-		err := cniDo(&skel.CmdArgs{
-			Netns: "/nowhere", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=" + c.namespace + ";K8S_POD_NAME=web",
-			StdinData: []byte(`{"cniVersion": "1.0.0", "name": "n", "type": "sallyport-cni", "runDir": "` + t.TempDir() + `", "exempt": ["kube-system"]}`),
-		}, c.do)
-		if (err != nil) != c.fails {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// TestAskedAgain: a pod's start asks again when an agent that had been asked goes without an answer, however long that took, and the other one
-// answers within what is left of its patience.
-func TestAskedAgain(t *testing.T) {
+// TestSmallPlugin: the program that is the plugin alone is installed where it is beside this one, which does the same and takes ten times as long to start.
+func TestSmallPlugin(t *testing.T) {
 	dir := t.TempDir()
-	listening := func() *net.UnixListener {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, node.Socket), Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+	self := filepath.Join(dir, "sallyport-node")
+	if got := pluginBeside(self); got != self {
+		t.Errorf("alone: %s", got)
 	}
-	first, patience := listening(), make(chan time.Duration, 1)
-	go func() {
-		conn, _ := first.Accept()
-		time.AfterFunc(awayPatience+200*time.Millisecond, func() { // longer than nobody may answer
-			_ = first.Close()
-			_ = conn.Close()
-			time.AfterFunc(awayPatience/20, func() {
-				next := listening()
-				conn, _ := next.Accept()
-				var r node.Request
-				_ = json.NewDecoder(conn).Decode(&r)
-				patience <- r.Patience
-				_, _ = conn.Write([]byte("{}\n"))
-				_ = next.Close()
-			})
-		})
-	}()
-	if err := ask(t.Context(), dir, node.Request{Do: node.Add, Patience: cniPatience}); err != nil {
+	small := filepath.Join(dir, cni.Name)
+	if err := os.WriteFile(small, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if left := <-patience; left >= cniPatience-awayPatience {
-		t.Errorf("the second has %s", left)
+	if got := pluginBeside(self); got != small {
+		t.Errorf("beside it: %s", got)
 	}
 }

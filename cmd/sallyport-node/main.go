@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/program"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 )
 
 // version is set at build time.
@@ -15,7 +16,7 @@ var version = "dev"
 
 func main() {
 	root := rootCommand()
-	if filepath.Base(os.Args[0]) == pluginName {
+	if filepath.Base(os.Args[0]) == cni.Name {
 		root.SetArgs([]string{"cni"})
 	}
 	program.Main(root)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/program"
-	"github.com/sallyport/sallyport/sidecar/node"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 )
 
 // podCommand tells the agent of pods, on hosts whose networks nobody's CNI makes.
@@ -32,8 +32,8 @@ add returns when the pod is served, or is none of the mesh's. check says why one
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(node.Questions, args[0]) {
-				return program.Misuse(fmt.Errorf("%q is none of %s", args[0], strings.Join(node.Questions, ", ")))
+			if !slices.Contains(cni.Questions, args[0]) {
+				return program.Misuse(fmt.Errorf("%q is none of %s", args[0], strings.Join(cni.Questions, ", ")))
 			}
 			ns, name, ok := strings.Cut(args[1], "/")
 			if !ok {
@@ -46,10 +46,10 @@ add returns when the pod is served, or is none of the mesh's. check says why one
 				}
 				network = path
 			}
-			return node.Ask(cmd.Context(), folder, node.Request{Do: args[0], Patience: wait, Local: node.Local{Namespace: ns, Name: name, UID: uid, Network: network}})
+			return cni.Ask(cmd.Context(), folder, cni.Request{Do: args[0], Patience: wait, Local: cni.Local{Namespace: ns, Name: name, UID: uid, Network: network}})
 		},
 	}
-	cmd.Flags().StringVar(&folder, "run-dir", runDir, "the agent's run directory")
+	cmd.Flags().StringVar(&folder, "run-dir", cni.RunDir, "the agent's run directory")
 	cmd.Flags().StringVar(&network, "netns", "", "path of the pod's network namespace")
 	cmd.Flags().StringVar(&uid, "uid", "", "the pod's uid, where it has one")
 	cmd.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long add may take")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"strconv"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -21,8 +22,19 @@ type header struct {
 type Batch struct {
 	socket *Socket
 	raw    syscall.RawConn
+	size   int
+	shares bool // it has room only while there is something to answer
+	*room
 
-	// One each for a datagram.
+	// The functions are kept, since making them would allocate.
+	receive, transmit func(fd uintptr) bool
+	read              int // questions
+	queued, sent      int // answers
+	errno             syscall.Errno
+}
+
+// room is what the system calls work on and bring, one each for a datagram. It points into itself.
+type room struct {
 	in      []header
 	inParts []unix.Iovec
 	from    []unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
@@ -32,47 +44,48 @@ type Batch struct {
 	out      []header
 	outParts []unix.Iovec
 	answers  [][]byte
-
-	// What the system calls work on and bring. The functions are kept, since making them would allocate.
-	receive, transmit func(fd uintptr) bool
-	read              int // questions
-	queued, sent      int // answers
-	errno             syscall.Errno
 }
 
-// NewBatch makes the batch that serves socket, of so many datagrams at a time, for each of which it holds some 5 KB.
+// small is the room of those that have none while they wait: as much of it is there as is used at a time, and what was needed for a moment is given back.
+var small = sync.Pool{New: func() any { return newRoom(Small) }}
+
+// NewBatch makes the batch that serves socket, of so many datagrams at a time, for each of which it holds some 5 KB; of Small ones only while there is something to answer.
 func NewBatch(socket *Socket, size int) (*Batch, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{
-		socket: socket, raw: raw, read: size,
-		in: make([]header, size), inParts: make([]unix.Iovec, size), from: make([]unix.RawSockaddrInet6, size), control: make([][controlSize]byte, size), buffers: make([][MaxQuestion]byte, size),
-		out: make([]header, size), outParts: make([]unix.Iovec, size), answers: make([][]byte, size),
-	}
-	for i := range size {
-		b.inParts[i].Base = &b.buffers[i][0]
-		b.inParts[i].SetLen(MaxQuestion)
-		b.in[i].Iov, b.out[i].Iov = &b.inParts[i], &b.outParts[i]
-		b.in[i].SetIovlen(1)
-		b.out[i].SetIovlen(1)
-		b.in[i].Name = (*byte)(unsafe.Pointer(&b.from[i])) //nolint:gosec // G103: so the kernel wants it
-		if socket.control > 0 {
-			b.in[i].Control = &b.control[i][0]
-		}
-		b.answers[i] = make([]byte, 0, 512)
+	b := &Batch{socket: socket, raw: raw, size: size, shares: size == Small}
+	if !b.shares {
+		b.room = newRoom(size)
+		b.reset(size)
 	}
 	b.receive, b.transmit = b.recvmmsg, b.sendmmsg
 	return b, nil
 }
 
+func newRoom(size int) *room {
+	r := &room{
+		in: make([]header, size), inParts: make([]unix.Iovec, size), from: make([]unix.RawSockaddrInet6, size), control: make([][controlSize]byte, size), buffers: make([][MaxQuestion]byte, size),
+		out: make([]header, size), outParts: make([]unix.Iovec, size), answers: make([][]byte, size),
+	}
+	for i := range size {
+		r.inParts[i].Base = &r.buffers[i][0]
+		r.inParts[i].SetLen(MaxQuestion)
+		r.in[i].Iov, r.out[i].Iov = &r.inParts[i], &r.outParts[i]
+		r.in[i].SetIovlen(1)
+		r.out[i].SetIovlen(1)
+		r.in[i].Name = (*byte)(unsafe.Pointer(&r.from[i])) //nolint:gosec // G103: so the kernel wants it
+		r.answers[i] = make([]byte, 0, 512)
+	}
+	return r
+}
+
 // Read waits for questions and returns how many there are, at least one. It fails when the socket is closed or its
 // read deadline has passed, and as recvmmsg does.
 func (b *Batch) Read() (int, error) {
-	for i := range b.read { // what the call before has changed
-		b.in[i].Namelen = unix.SizeofSockaddrInet6
-		b.in[i].SetControllen(b.socket.control)
+	if b.room != nil {
+		b.reset(b.read)
 	}
 	b.read, b.queued = 0, 0
 	if err := b.raw.Read(b.receive); err != nil {
@@ -84,12 +97,32 @@ func (b *Batch) Read() (int, error) {
 	return b.read, nil
 }
 
+// reset makes the first places ready again, which the call before has changed.
+func (b *Batch) reset(places int) {
+	for i := range places {
+		b.in[i].Namelen = unix.SizeofSockaddrInet6
+		b.in[i].Control = nil
+		if b.socket.control > 0 {
+			b.in[i].Control = &b.control[i][0]
+		}
+		b.in[i].SetControllen(b.socket.control)
+	}
+}
+
 // recvmmsg returns false when there is nothing to read yet.
 func (b *Batch) recvmmsg(fd uintptr) bool {
+	if b.room == nil {
+		b.room = small.Get().(*room)
+		b.reset(b.size)
+	}
 	for {
 		n, _, errno := syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.in[0])), uintptr(len(b.in)), unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // G103: likewise
 		if b.errno = errno; errno == 0 {
 			b.read = int(n)
+		}
+		if errno == unix.EAGAIN && b.shares {
+			small.Put(b.room)
+			b.room = nil
 		}
 		if errno != unix.EINTR {
 			return errno != unix.EAGAIN

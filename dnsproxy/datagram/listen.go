@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// How many datagrams a Batch takes at a time: where many ask, and at a socket that is one of hundreds.
+// How many datagrams a Batch takes at a time: where many ask, and at a socket that is one of hundreds, which share what they are read into.
 const (
 	Size  = 32
-	Small = 2
+	Small = 8
 )
 
 // MaxQuestion is the largest datagram that is read, in bytes. Real questions are below 300.

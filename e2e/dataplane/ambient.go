@@ -248,6 +248,9 @@ func (n *node) answered(ctx context.Context, s *side, l traffic) error {
 
 // sidecars looks at the memory of some, which come for it and go again.
 func (p *programmed) sidecars(ctx context.Context, f *ambientFigures) error {
+	if f.sidecars == 0 {
+		return nil
+	}
 	objects := ""
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, 0, byte(100 + i)}) }
 	for i := range f.sidecars {

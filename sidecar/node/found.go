@@ -54,5 +54,5 @@ func parseFound(text []byte) (l Local, ok bool) {
 			l.Network = i.Sandbox
 		}
 	}
-	return l, l.valid() == nil && l.Network != ""
+	return l, l.Valid() == nil && l.Network != ""
 }

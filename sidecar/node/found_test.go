@@ -38,7 +38,7 @@ func TestFound(t *testing.T) {
 	if list := found(filepath.Join(dir, "nowhere")); list != nil {
 		t.Errorf("in no folder: %v", list)
 	}
-	if first.is(ambient.Pod{UID: "u2"}) || !first.is(ambient.Pod{UID: "u1"}) || !first.is(ambient.Pod{}) {
+	if is(first, ambient.Pod{UID: "u2"}) || !is(first, ambient.Pod{UID: "u1"}) || !is(first, ambient.Pod{}) {
 		t.Error("a pod of the same name is taken for another one, or not for itself")
 	}
 }

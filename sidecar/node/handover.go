@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
@@ -36,7 +37,7 @@ type holder struct {
 }
 
 // socketPath is where the node's holder answers.
-func (p *Pods) socketPath() string { return filepath.Join(p.cfg.RunDir, Socket) }
+func (p *Pods) socketPath() string { return filepath.Join(p.cfg.RunDir, cni.Socket) }
 
 // watchHolder takes the node when it may, and notices when another agent does, until ctx ends.
 func (p *Pods) watchHolder(ctx context.Context, accept func(net.Listener)) error {
@@ -168,7 +169,7 @@ func (p *Pods) Elsewhere() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askOther)
 	defer cancel()
-	return Ask(ctx, p.cfg.RunDir, Request{Do: ready}) == nil
+	return cni.Ask(ctx, p.cfg.RunDir, cni.Request{Do: ready}) == nil
 }
 
 // Succeeded says whether another agent has the node, once this one has ended: in a moment it would have taken what was left to it.
@@ -248,12 +249,12 @@ func (p *Pods) taken(late bool) bool {
 func (p *Pods) servedElsewhere(ctx context.Context, pods []Local) string {
 	for _, l := range pods {
 		ctx, cancel := context.WithTimeout(ctx, askOther)
-		err := Ask(ctx, p.cfg.RunDir, Request{Do: Check, Local: l})
+		err := cni.Ask(ctx, p.cfg.RunDir, cni.Request{Do: cni.Check, Local: l})
 		cancel()
 		switch {
 		case err == nil:
 			return "no pod can be served, and the agent that holds the node serves some: " + l.Key()
-		case errors.Is(err, ErrAway):
+		case errors.Is(err, cni.ErrAway):
 			return "no pod can be served, and whether the agent that holds the node serves some is not known: " + err.Error()
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/xds/ambient"
 )
 
@@ -190,13 +191,13 @@ func TestAskedOfWhoWasRelieved(t *testing.T) {
 		l := Local{Namespace: "shop", Name: "cart-0", Network: network}
 		answer := make(chan error, 1)
 		go func() {
-			answer <- Ask(t.Context(), p.cfg.RunDir, Request{Do: Add, Local: l, Patience: mostPatience})
+			answer <- cni.Ask(t.Context(), p.cfg.RunDir, cni.Request{Do: cni.Add, Local: l, Patience: mostPatience})
 		}()
 		eventually(t, "it is asked", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.local[l.Key()] == l })
 		change(p)
 		select {
 		case err := <-answer:
-			if !errors.Is(err, ErrAway) {
+			if !errors.Is(err, cni.ErrAway) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(time.Minute):

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/sidecar/node/plugin"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/sidecar/relay"
@@ -58,34 +58,20 @@ type Config struct {
 }
 
 // Local is what the node knows of a pod: where its network is.
-type Local struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid,omitempty"`
-	Network   string `json:"network"` // path of its network namespace
-}
+type Local = cni.Local
 
-// Key is NAMESPACE/NAME.
-func (l Local) Key() string { return l.Namespace + "/" + l.Name }
-
-// valid says whether it can be a pod, whose name becomes those of files.
-func (l Local) valid() error {
-	if l.Namespace == "" || l.Name == "" || strings.ContainsAny(l.Namespace+l.Name, "/\\") {
-		return fmt.Errorf("pod %q: must be NAMESPACE/NAME", l.Key())
-	}
-	return nil
-}
-
-// is says whether the controller's pod is this one, and not another of its name.
-func (l Local) is(r ambient.Pod) bool { return r.UID == "" || l.UID == "" || r.UID == l.UID }
+// is says whether the controller's pod is the one that the node knows, and not another of its name.
+func is(l Local, r ambient.Pod) bool { return r.UID == "" || l.UID == "" || r.UID == l.UID }
 
 // Pods are the node's. Its methods may be called at the same time.
 type Pods struct {
 	Listeners *Listeners
 	cfg       Config
 
-	files   map[string]podFile // by name; Run's alone, once it runs
-	network nodesNetwork
+	files    map[string]podFile // by name; Run's alone, once it runs
+	filesAt  time.Time          // of their folder, when they were read; zero for that it has to be looked at again
+	expected map[string]string  // whose certificates are kept since the controller told of them: identities by the pods' keys; Run's alone
+	network  nodesNetwork
 
 	mu sync.Mutex
 	holder
@@ -121,7 +107,7 @@ type served struct {
 func New(cfg Config) (*Pods, error) {
 	p := &Pods{
 		Listeners: newListeners(cfg.Log, cfg.Tables), cfg: cfg, local: map[string]Local{}, remote: map[string]ambient.Pod{}, served: map[string]*served{},
-		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{},
+		changed: make(chan struct{}), kick: make(chan struct{}, 1), files: map[string]podFile{}, expected: map[string]string{},
 	}
 	for _, folder := range []string{p.path("pods"), p.path("networks")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -219,7 +205,7 @@ func (p *Pods) asks() {
 // Add takes a pod in whose network is made, and returns when it is served, or is none of the mesh's. Where it can be neither
 // before ctx ends, the error says why, and traffic of the pod goes nowhere if it is the mesh's.
 func (p *Pods) Add(ctx context.Context, l Local) error {
-	if err := l.valid(); err != nil {
+	if err := l.Valid(); err != nil {
 		return err
 	}
 	if _, err := inodeOf(l.Network); err != nil {
@@ -281,7 +267,7 @@ var errElsewhere = errors.New("this agent was relieved, or ends")
 func (p *Pods) servedAs(l Local) (*served, error) {
 	remote, known := p.remote[l.Key()]
 	switch s := p.served[l.Key()]; {
-	case !known || !l.is(remote):
+	case !known || !is(l, remote):
 		return nil, errors.New("the controller has not told of it yet")
 	case !remote.In:
 		return nil, nil

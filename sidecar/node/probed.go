@@ -70,7 +70,7 @@ func (p *Pods) keepProbed() {
 	}
 	ports := []netip.AddrPort{}
 	for key, l := range p.local {
-		if r := p.remote[key]; r.In && l.is(r) {
+		if r := p.remote[key]; r.In && is(l, r) {
 			ports = append(ports, probedOf(r, p.served[key])...)
 		}
 	}

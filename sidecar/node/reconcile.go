@@ -15,6 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/sidecar/redirect/kernel"
 	"github.com/sallyport/sallyport/xds/ambient"
@@ -131,7 +132,7 @@ func (p *Pods) find() {
 	}
 	for _, l := range found(p.cfg.Found) {
 		r, wanted := missing[l.Key()]
-		if _, err := inodeOf(l.Network); !wanted || !l.is(r) || err != nil {
+		if _, err := inodeOf(l.Network); !wanted || !is(l, r) || err != nil {
 			continue
 		}
 		p.mu.Lock()
@@ -157,6 +158,7 @@ type ending struct {
 // reconcile serves who should be, and no others. It is the only one that changes who is served.
 func (p *Pods) reconcile(ctx context.Context) {
 	p.lookForNetwork()
+	p.expect()
 	begin, change, end := p.differs()
 	for _, s := range change {
 		p.Listeners.open(s.local.Key(), s.door())
@@ -207,9 +209,9 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 	for key, s := range p.served {
 		l, here := p.local[key]
 		r, known := p.remote[key]
-		if !here || !known || !l.is(r) || !p.waiting(r) || l != s.local || r.Identity != s.remote.Identity || looks(key) && s.gone() {
+		if !here || !known || !is(l, r) || !p.waiting(r) || l != s.local || r.Identity != s.remote.Identity || looks(key) && s.gone() {
 			// Who is not known any more may be deleted, and still run.
-			end = append(end, ending{s, here && known && l.is(r) && !r.In, !here || l != s.local})
+			end = append(end, ending{s, here && known && is(l, r) && !r.In, !here || l != s.local})
 			delete(p.served, key)
 		} else if s.err == nil && s.certified() && (!s.opened || r.Outbound != s.remote.Outbound || differsInRules(r, s.remote) || !maps.EqualFunc(r.Templates, s.remote.Templates, bytes.Equal)) {
 			next := *s
@@ -220,7 +222,7 @@ func (p *Pods) differs() (begin, change []*served, end []ending) {
 	}
 	for key, l := range p.local {
 		r, known := p.remote[key]
-		if !known || !l.is(r) || ended[key] {
+		if !known || !is(l, r) || ended[key] {
 			continue
 		}
 		s := p.served[key]
@@ -298,7 +300,7 @@ var errLetOut = errors.New("it is let out of the mesh")
 func (p *Pods) wanted(s *served) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.remote[s.local.Key()]; s.local.is(r) && !p.waiting(r) {
+	if r := p.remote[s.local.Key()]; is(s.local, r) && !p.waiting(r) {
 		return errLetOut
 	}
 	return nil
@@ -359,7 +361,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 		s.opened = true
 		p.Listeners.open(key, s.door())
 	}
-	_ = MigrateRequests(s.network)
+	_ = cni.MigrateRequests(s.network)
 	p.cfg.Log.Info("a pod is taken in", "pod", key, "identity", s.remote.Identity)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -19,8 +20,21 @@ type podFile struct {
 	key  string
 }
 
-// readPods brings what is known of pods up to date with the folder, and says whether it changed.
+// folderRests is how long a folder must not have changed, by its time, until it is taken for what it was when that time is the same: of two changes at one moment the second leaves no trace there.
+const folderRests = time.Second
+
+// readPods brings what is known of pods up to date with the folder, and says whether it changed. Nothing in a folder changes without its time, since files are replaced, and never written again.
 func (p *Pods) readPods() (changed bool) {
+	info, err := os.Stat(p.path("pods"))
+	if err == nil && info.ModTime().Equal(p.filesAt) {
+		return false
+	}
+	p.filesAt = time.Time{}
+	defer func() {
+		if info != nil && time.Since(info.ModTime()) > folderRests {
+			p.filesAt = info.ModTime()
+		}
+	}()
 	entries, err := os.ReadDir(p.path("pods"))
 	if err != nil {
 		p.cfg.Log.Warn("what is known of pods cannot be read", "err", err)
@@ -39,6 +53,9 @@ func (p *Pods) readPods() (changed bool) {
 		if !there[name] {
 			changed = p.forgetPod(name) || changed
 		}
+	}
+	if len(p.files) < len(there) { // one could not be read, and is tried again
+		info = nil
 	}
 	return changed
 }
@@ -114,7 +131,7 @@ func readLocal(file string) (l Local, err error) {
 		err = json.Unmarshal(text, &l)
 	}
 	if err == nil {
-		err = l.valid()
+		err = l.Valid()
 	}
 	return l, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -96,11 +95,4 @@ func chooseOf(c syscall.Conn, which uint32) error {
 func control(c syscall.RawConn, f func(fd int) error) error {
 	var failed error
 	return errors.Join(c.Control(func(fd uintptr) { failed = f(int(fd)) }), failed)
-}
-
-// MigrateRequests has the kernel give connections that a listener was about to take, when it is closed, to another one on the same port
-// (tcp_migrate_req, Linux 5.14): without it, they are reset when an agent that was relieved stops listening. In a pod of Kubernetes the
-// setting is not writable, so the CNI plugin, which runs on the node, calls this too.
-func MigrateRequests(network string) error {
-	return inside(network, func() error { return os.WriteFile("/proc/sys/net/ipv4/tcp_migrate_req", []byte("1"), 0o644) })
 }

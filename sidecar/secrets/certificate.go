@@ -25,12 +25,7 @@ func newCertificate(chain, key []byte, obtained time.Time) (*certificate, error)
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
-	if err != nil {
-		return nil, err
-	}
-	pair.Leaf = leaf
-	return &certificate{chain: chain, key: key, pair: pair, leaf: leaf, obtained: obtained}, nil
+	return &certificate{chain: chain, key: key, pair: pair, leaf: pair.Leaf, obtained: obtained}, nil
 }
 
 func (c *certificate) expired(now time.Time) bool { return !now.Before(c.leaf.NotAfter) }

@@ -34,7 +34,7 @@ func (w *Workload) DialOptions() []grpc.DialOption {
 // set.
 func (w *Workload) ClientTLS() *tls.Config {
 	w.rereadRoots()
-	m, _ := w.board.read()
+	m := w.board.read()
 	return &tls.Config{
 		MinVersion:           tls.VersionTLS12,
 		NextProtos:           []string{"h2"},
@@ -45,7 +45,7 @@ func (w *Workload) ClientTLS() *tls.Config {
 
 // Certificate is the workload's, for servers of its own. It fails until there is one that holds.
 func (w *Workload) Certificate() (*tls.Certificate, error) {
-	m, _ := w.board.read()
+	m := w.board.read()
 	if m.certificate == nil || m.certificate.expired(time.Now()) {
 		return nil, errors.New("the workload has no valid certificate yet")
 	}
@@ -55,14 +55,14 @@ func (w *Workload) Certificate() (*tls.Certificate, error) {
 // Roots are those of the mesh, as of now.
 func (w *Workload) Roots() *x509.CertPool {
 	w.rereadRoots()
-	m, _ := w.board.read()
+	m := w.board.read()
 	return pool(m.roots())
 }
 
 // clientCertificate shows the workload's certificate if the controller can accept it. One that expired, or that
 // another CA signed, would end the handshake, where the token alone gets the agent a new one.
 func (w *Workload) clientCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	m, _ := w.board.read()
+	m := w.board.read()
 	if c := m.certificate; c != nil && !c.expired(time.Now()) && asked.SupportsCertificate(&c.pair) == nil {
 		return &c.pair, nil
 	}

@@ -60,7 +60,7 @@ func TestUselessCertificateIsNotShown(t *testing.T) {
 				t.Fatal("nothing stored")
 			}
 			if name == "expired while running" {
-				held, _ := w.board.read()
+				held := w.board.read()
 				leaf := *held.certificate.leaf
 				leaf.NotAfter = time.Now().Add(-time.Second)
 				held.certificate.leaf = &leaf

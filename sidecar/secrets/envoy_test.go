@@ -190,7 +190,7 @@ func TestEnvoyFollowsRotations(t *testing.T) {
 						t.Fatalf("%s: request %d, after %d certificates: %v", step, requests, len(serials), err)
 					}
 					serials[serial] = true
-					held, _ := w.board.read()
+					held := w.board.read()
 					complete = held.certificate.leaf.SerialNumber.String() == serial && len(held.roots()) == len(roots) &&
 						held.certificate.trustedBy(roots[0].ca.Bundle()[:1], time.Now()) == nil
 				}

@@ -39,7 +39,9 @@ func sameSecret(a, b secret) bool { return a.version == b.version }
 type board struct {
 	mutex   sync.Mutex
 	current *material
-	changed chan struct{} // closed when current is replaced
+
+	following sync.Mutex
+	followers map[*func()]struct{} // are called when current is replaced
 
 	packing sync.Mutex
 	packed  packed
@@ -52,13 +54,36 @@ type packed struct {
 	all     map[string]secret
 }
 
-func newBoard() *board { return &board{current: &material{}, changed: make(chan struct{})} }
+func newBoard() *board {
+	return &board{current: &material{}, followers: map[*func()]struct{}{}}
+}
 
-// read returns the current material and a channel that is closed when it is no longer current.
-func (b *board) read() (*material, <-chan struct{}) {
+// follow has f called after each change, until it is called what it gives: not to wait for anybody, nor while a lock is held that f takes.
+func (b *board) follow(f func()) (unfollow func()) {
+	b.following.Lock()
+	defer b.following.Unlock()
+	b.followers[&f] = struct{}{}
+	return func() {
+		b.following.Lock()
+		defer b.following.Unlock()
+		delete(b.followers, &f)
+	}
+}
+
+// tell calls them.
+func (b *board) tell() {
+	b.following.Lock()
+	defer b.following.Unlock()
+	for f := range b.followers {
+		(*f)()
+	}
+}
+
+// read returns the current material.
+func (b *board) read() *material {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	return b.current, b.changed
+	return b.current
 }
 
 // secrets are those of a material that may be handed out now, by name: made once for all streams, of which an agent that serves a node's pods has one for each. Nobody changes them.
@@ -78,6 +103,13 @@ func (b *board) secrets(m *material, now time.Time) (map[string]secret, error) {
 
 // update replaces the material by what change makes of it, and reports whether that is something else.
 func (b *board) update(change func(material) material) (changed bool) {
+	if changed = b.replace(change); changed {
+		b.tell()
+	}
+	return changed
+}
+
+func (b *board) replace(change func(material) material) (changed bool) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	next := change(*b.current)
@@ -85,7 +117,5 @@ func (b *board) update(change func(material) material) (changed bool) {
 		return false
 	}
 	b.current = &next
-	close(b.changed)
-	b.changed = make(chan struct{})
 	return true
 }

@@ -256,7 +256,7 @@ func (d *direct) count() int {
 
 // serial names the certificate that is held now.
 func serial(w *Workload) string {
-	m, _ := w.board.read()
+	m := w.board.read()
 	if m.certificate == nil {
 		return ""
 	}

@@ -19,7 +19,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	w.publish(func(was material) material { was.certificate = c; return was })
 	held := func(at time.Time) map[string]secret {
 		t.Helper()
-		now, _ := w.board.read()
+		now := w.board.read()
 		all, err := w.board.secrets(now, at)
 		if err != nil {
 			t.Fatal(err)

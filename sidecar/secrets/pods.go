@@ -3,6 +3,7 @@ package secrets
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"maps"
 	"os"
@@ -16,8 +17,11 @@ import (
 // Pods keeps the certificates of the pods that a node's agent serves, beside the agent's own, and hands them to Envoy by the names of
 // their identities. Pods of one account share one. Its methods may be called at the same time.
 type Pods struct {
-	of   *Workload
-	conn grpc.ClientConnInterface
+	of      *Workload
+	conn    grpc.ClientConnInterface
+	metrics metrics // that nobody reads: pods have none of their own
+	save    func(folder string, c *certificate, roots []*x509.Certificate) error
+	turns   chan struct{} // of those who write to the disk
 
 	mu   sync.Mutex
 	kept map[string]*kept // by SPIFFE id
@@ -33,7 +37,17 @@ type kept struct {
 
 // NewPods keeps certificates beside w's, asked for over conn with w's token.
 func NewPods(w *Workload, conn grpc.ClientConnInterface) *Pods {
-	return &Pods{of: w, conn: conn, kept: map[string]*kept{}}
+	return &Pods{of: w, conn: conn, metrics: newMetrics(nil, w), save: save, turns: make(chan struct{}, savedAtOnce), kept: map[string]*kept{}}
+}
+
+// savedAtOnce is how many certificates are written to the disk at a time: each that waits for the disk holds a thread, which stays, and an agent that begins has them all come at once.
+const savedAtOnce = 4
+
+// saveInTurn is save, when it is one's turn.
+func (p *Pods) saveInTurn(folder string, c *certificate, roots []*x509.Certificate) error {
+	p.turns <- struct{}{}
+	defer func() { <-p.turns }()
+	return p.save(folder, c, roots)
 }
 
 // Keep has a certificate of an identity until Drop is called as often. The channel is closed once there is one.
@@ -46,39 +60,36 @@ func (p *Pods) Keep(id string) (<-chan struct{}, error) {
 	}
 	o := p.of.options
 	o.As, o.Namespace, o.ServiceAccount, o.Metrics, o.Folder = id, "", "", nil, p.folder(id)
-	w, err := New(o)
-	if err != nil {
+	ctx, end := context.WithCancel(context.Background())
+	w := &Workload{options: o, given: &rootFile{}, metrics: p.metrics, beside: p.of, shown: func(c *certificate) { p.show(ctx, id, c) }}
+	if err := w.open(); err != nil {
+		end()
 		return nil, err
 	}
-	ctx, end := context.WithCancel(context.Background())
+	w.save = p.saveInTurn
 	p.kept[id] = &kept{Workload: w, users: 1, end: end}
 	p.work.Go(func() {
 		w.Run(ctx, p.conn)
 		p.forget(id)
 	})
-	p.work.Go(func() { p.show(ctx, id, w) })
 	return w.Ready(), nil
 }
 
-// show hands an identity's certificate to Envoy, and takes it back at the end.
-func (p *Pods) show(ctx context.Context, id string, w *Workload) {
-	for {
-		m, changed := w.board.read()
-		if c := m.certificate; c != nil && !c.expired(time.Now()) && c.spiffeID() == id {
-			if s, err := pack(c.secret(id)); err == nil {
-				p.set(func(all map[string]secret) {
-					if ctx.Err() == nil {
-						all[id] = s
-					}
-				})
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+// show hands an identity's certificate to Envoy, until ctx ends.
+func (p *Pods) show(ctx context.Context, id string, c *certificate) {
+	if c.expired(time.Now()) || c.spiffeID() != id {
+		return
 	}
+	s, err := pack(c.secret(id))
+	if err != nil {
+		p.of.options.Log.Error("the certificate of a pod cannot be shown", "identity", id, "error", err)
+		return
+	}
+	p.set(func(all map[string]secret) {
+		if ctx.Err() == nil {
+			all[id] = s
+		}
+	})
 }
 
 func (p *Pods) set(change func(map[string]secret)) {

@@ -21,13 +21,13 @@ type renewal struct {
 }
 
 func newRenewal(w *Workload, conn grpc.ClientConnInterface, s *storing) *renewal {
-	m, _ := w.board.read()
+	m := w.board.read()
 	return &renewal{workload: w, conn: conn, storing: s, given: m.given}
 }
 
 // first is when to ask after a start: at once without a certificate that holds, else when it is due.
 func (r *renewal) first(now time.Time) time.Duration {
-	m, _ := r.workload.board.read()
+	m := r.workload.board.read()
 	if m.certificate == nil || m.disowned(now) {
 		return r.after(0)
 	}
@@ -44,7 +44,7 @@ func (r *renewal) after(pause time.Duration) time.Duration {
 // overdue reports whether to ask before the timer says so: the machine slept, or the roots changed and no longer
 // vouch for the certificate. (They need not vouch for it ever: the controller's TLS may have a CA of its own.)
 func (r *renewal) overdue(now time.Time) bool {
-	m, _ := r.workload.board.read()
+	m := r.workload.board.read()
 	changed := !slices.EqualFunc(m.given, r.given, (*x509.Certificate).Equal)
 	r.given = m.given
 	return changed && m.disowned(now) || now.Round(0).After(r.due.Add(time.Second))
@@ -66,7 +66,7 @@ func (r *renewal) attempt(ctx context.Context) time.Duration {
 	if err != nil {
 		return r.failed(err)
 	}
-	r.failures = 0
+	r.failures, roots = 0, w.known(roots)
 	w.metrics.renewals.WithLabelValues("success").Inc()
 	w.publish(func(m material) material { m.certificate, m.issued = c, roots; return m })
 	r.storing.offer(c, roots)
@@ -78,7 +78,7 @@ func (r *renewal) failed(err error) time.Duration {
 	w := r.workload
 	r.failures++
 	w.metrics.renewals.WithLabelValues("failure").Inc()
-	m, _ := w.board.read()
+	m := w.board.read()
 	now := time.Now()
 	lifetime := time.Duration(0)
 	held := "none"

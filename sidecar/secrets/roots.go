@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -39,9 +40,32 @@ func (f *rootFile) news(err error) bool {
 	return other && err != nil
 }
 
+// readRoots reads the file, or takes what another one has read.
+func (w *Workload) readRoots() ([]*x509.Certificate, error) {
+	if w.beside == nil {
+		return w.given.read()
+	}
+	m := w.beside.board.read()
+	return m.given, nil
+}
+
+// known gives roots as who is beside has them, where that one has the same: a node's pods need not have a copy each.
+func (w *Workload) known(roots []*x509.Certificate) []*x509.Certificate {
+	if w.beside == nil {
+		return roots
+	}
+	m := w.beside.board.read()
+	for _, have := range [][]*x509.Certificate{m.issued, m.given} {
+		if slices.EqualFunc(roots, have, (*x509.Certificate).Equal) {
+			return have
+		}
+	}
+	return roots
+}
+
 // rereadRoots takes over a changed --ca-root file; one that cannot be read changes nothing.
 func (w *Workload) rereadRoots() {
-	given, err := w.given.read()
+	given, err := w.readRoots()
 	if w.given.news(err) {
 		w.options.Log.Warn("going on with the roots as they were", "error", err)
 	}

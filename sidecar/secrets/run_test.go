@@ -119,7 +119,7 @@ func TestRunSurvivesADeadController(t *testing.T) {
 		if n := strings.Count(lines.String(), "EXPIRED"); n != 1 {
 			t.Errorf("expiry reported %d times", n)
 		}
-		material, _ := w.board.read()
+		material := w.board.read()
 		if all, err := material.secrets(time.Now()); err != nil || all[CertificateName].body != nil || all[RootsName].body == nil {
 			t.Errorf("secrets with an expired certificate: %v, %v", all, err)
 		}
@@ -206,7 +206,7 @@ func TestRestartWithoutController(t *testing.T) {
 		if serial(late) != "" {
 			t.Error("an expired certificate is served")
 		}
-		if m, _ := late.board.read(); len(m.roots()) != 1 {
+		if m := late.board.read(); len(m.roots()) != 1 {
 			t.Error("no roots")
 		}
 	})
@@ -236,7 +236,7 @@ func TestRootsAreAUnion(t *testing.T) {
 			for _, m := range all {
 				bundle = append(bundle, m.ca.BundlePEM()...)
 			}
-			if m, _ := w.board.read(); !bytes.Equal(encodeCertificates(m.roots()), bundle) {
+			if m := w.board.read(); !bytes.Equal(encodeCertificates(m.roots()), bundle) {
 				t.Errorf("%s: %d roots, want %d", step, len(m.roots()), len(all))
 			}
 		}

@@ -1,11 +1,7 @@
 package secrets
 
 import (
-	"context"
-	"errors"
-	"io"
 	"log/slog"
-	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
@@ -31,37 +27,25 @@ func (w *Workload) RegisterSDS(s grpc.ServiceRegistrar) {
 // StreamSecrets implements the state-of-the-world variant.
 func (s *sds) StreamSecrets(stream secretv3.SecretDiscoveryService_StreamSecretsServer) error {
 	subscription := &sotwSubscription{}
-	return converse(stream.Context(), s.workload, stream.Recv, func(r *discoveryv3.DiscoveryRequest) error {
+	return converse(s.workload, stream.Recv, func(r *discoveryv3.DiscoveryRequest) error {
 		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
 			return err
 		}
 		subscription.request(r)
 		return nil
-	}, func(all map[string]secret) error {
-		if response := subscription.response(all); response != nil {
-			s.workload.metrics.pushes.Inc()
-			return stream.Send(response)
-		}
-		return nil
-	})
+	}, subscription.response, stream.Send)
 }
 
 // DeltaSecrets implements the incremental variant.
 func (s *sds) DeltaSecrets(stream secretv3.SecretDiscoveryService_DeltaSecretsServer) error {
 	subscription := newDeltaSubscription()
-	return converse(stream.Context(), s.workload, stream.Recv, func(r *discoveryv3.DeltaDiscoveryRequest) error {
+	return converse(s.workload, stream.Recv, func(r *discoveryv3.DeltaDiscoveryRequest) error {
 		if err := s.check(r.GetTypeUrl(), r.GetErrorDetail()); err != nil {
 			return err
 		}
 		subscription.request(r)
 		return nil
-	}, func(all map[string]secret) error {
-		if response := subscription.response(all); response != nil {
-			s.workload.metrics.pushes.Inc()
-			return stream.Send(response)
-		}
-		return nil
-	})
+	}, subscription.response, stream.Send)
 }
 
 // check refuses other types, and reports what Envoy did not like (NACK): it keeps the secret it had.
@@ -74,55 +58,4 @@ func (s *sds) check(typeURL string, refusal *status.Status) error {
 		s.workload.options.Log.Error("Envoy refused a secret and goes on with the one before", slog.String("reason", refusal.GetMessage()))
 	}
 	return nil
-}
-
-// converse runs one stream: each request goes to heard, and after each request and each change of the material,
-// tell is given the secrets there are. It returns when the client is gone.
-func converse[T any](ctx context.Context, w *Workload, recv func() (*T, error), heard func(*T) error, tell func(map[string]secret) error) error {
-	requests, failed := receive(ctx, recv)
-	m, changed := w.board.read()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-failed:
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		case r := <-requests:
-			if err := heard(r); err != nil {
-				return err
-			}
-		case <-changed:
-			m, changed = w.board.read()
-		}
-		all, err := w.board.secrets(m, time.Now())
-		if err != nil {
-			return grpcstatus.Error(codes.Internal, err.Error())
-		}
-		if err := tell(all); err != nil {
-			return err
-		}
-	}
-}
-
-// receive reads a stream in a goroutine, which ends with ctx.
-func receive[T any](ctx context.Context, recv func() (*T, error)) (<-chan *T, <-chan error) {
-	requests, failed := make(chan *T), make(chan error, 1)
-	go func() {
-		for {
-			r, err := recv()
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case requests <- r:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return requests, failed
 }

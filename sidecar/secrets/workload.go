@@ -46,6 +46,8 @@ type Workload struct {
 	ready   chan struct{} // closed at the first valid certificate
 	once    sync.Once     // closes ready
 	metrics metrics
+	beside  *Workload          // whose look at the roots it takes, and whose copies of them; nil for its own
+	shown   func(*certificate) // is told of each certificate, in order, if there is anybody
 }
 
 // New reads the roots and what an earlier run stored. A stored certificate that is still valid is served at once,
@@ -54,25 +56,35 @@ func New(o Options) (*Workload, error) {
 	if o.Folder == "" || o.CARootFile == "" {
 		return nil, errors.New("workload certificate: the state folder and the file with the controller's roots are required")
 	}
+	w := &Workload{options: o, given: &rootFile{path: o.CARootFile}}
+	w.metrics = newMetrics(o.Metrics, w)
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// open completes it.
+func (w *Workload) open() error {
+	o := &w.options
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Random == nil {
 		o.Random = defaultRandom
 	}
-	w := &Workload{options: o, board: newBoard(), given: &rootFile{path: o.CARootFile}, save: save, ready: make(chan struct{})}
-	w.metrics = newMetrics(o.Metrics, w)
+	w.board, w.save, w.ready = newBoard(), save, make(chan struct{})
 	m := w.restore()
-	given, err := w.given.read()
+	given, err := w.readRoots()
 	if err != nil {
 		if m.certificate == nil {
-			return nil, err
+			return err
 		}
 		o.Log.Error("going on with the roots of the last run", "error", err)
 	}
-	m.given = given
+	m.given, m.issued = given, w.known(m.issued)
 	w.publish(func(material) material { return *m })
-	return w, nil
+	return nil
 }
 
 // restore returns the stored material, as far as it can be used.
@@ -106,7 +118,10 @@ func (w *Workload) restore() *material {
 // publish shows the changed material to Envoy and to the agent's own connection.
 func (w *Workload) publish(change func(material) material) (changed bool) {
 	changed = w.board.update(change)
-	if m, _ := w.board.read(); m.certificate != nil {
+	if m := w.board.read(); m.certificate != nil {
+		if changed && w.shown != nil {
+			w.shown(m.certificate)
+		}
 		w.once.Do(func() { close(w.ready) })
 	}
 	return changed
@@ -124,7 +139,7 @@ type Status struct {
 
 // Status returns the state of the certificate.
 func (w *Workload) Status() Status {
-	m, _ := w.board.read()
+	m := w.board.read()
 	if m.certificate == nil {
 		return Status{}
 	}
@@ -158,7 +173,7 @@ func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
 		case <-expiry.C:
 			w.reportExpiry()
 		case <-renew.C:
-			next := r.attempt(ctx)
+			next := apart(func() time.Duration { return r.attempt(ctx) })
 			if ctx.Err() != nil {
 				return
 			}
@@ -168,11 +183,19 @@ func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
 	}
 }
 
+// apart does something in a goroutine of its own, and waits for it: what that needs of a stack is given back with its end, where one that lives on, as one for each
+// of a node's pods does, would keep it.
+func apart[T any](do func() T) T {
+	done := make(chan T, 1)
+	go func() { done <- do() }()
+	return <-done
+}
+
 // noExpiry stands for "there is nothing that could expire".
 const noExpiry = 365 * 24 * time.Hour
 
 func (w *Workload) untilExpiry() time.Duration {
-	m, _ := w.board.read()
+	m := w.board.read()
 	if m.certificate == nil {
 		return noExpiry
 	}

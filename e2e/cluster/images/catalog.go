@@ -74,7 +74,7 @@ var recipes = map[string]recipe{
 		title:      "Sallyport's side of a node: its guard, and the proxy of its pods without sidecars",
 		entrypoint: []string{"/usr/local/bin/sallyport-node"}, user: rootUser, // it writes rules of the node's and of pods' networks
 		layers: func(_ context.Context, b *builder) ([][]file, error) {
-			return b.withEnvoy("sallyport-node")
+			return b.withEnvoy("sallyport-node", "sallyport-cni") // which it installs on the node
 		},
 	},
 	Iceberg: {
@@ -132,11 +132,15 @@ var recipes = map[string]recipe{
 // envoyPath is where Envoy is in the proxy's image.
 const envoyPath = "/usr/local/bin/envoy"
 
-// withEnvoy are the layers of a program that runs Envoy and writes pods' rules; all but the last are the same for each.
-func (b *builder) withEnvoy(name string) ([][]file, error) {
-	program, err := b.built(name)
-	if err != nil {
-		return nil, err
+// withEnvoy are the layers of a program that runs Envoy and writes pods' rules, with others of ours beside it; all but the last are the same for each.
+func (b *builder) withEnvoy(names ...string) ([][]file, error) {
+	var programs []file
+	for _, name := range names {
+		program, err := b.built(name)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
 	}
 	envoy, err := b.envoy()
 	if err != nil {
@@ -153,7 +157,7 @@ func (b *builder) withEnvoy(name string) ([][]file, error) {
 	return [][]file{
 		append(append(base(), libraries...), iptables...),
 		{{Path: envoyPath, From: envoy, Mode: 0o755}, {Path: "/usr/bin/envoy", Link: "../local/bin/envoy"}},
-		{program},
+		programs,
 	}, nil
 }
 

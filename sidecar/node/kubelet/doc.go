@@ -2,5 +2,5 @@
 // their own (redirect.KubeletAddresses), by which a pod's rules let them go to the app without the proxy. The kubelet has no certificate.
 //
 // In: the node's own network namespace, and which addresses and ports of pods the kubelet connects to. Out: a table of nftables there for each family, which is nobody
-// else's (table.go, rules.go); and that namespace by a path, which the CNI plugin leaves for the agent (network.go).
+// else's (table.go, rules.go). The CNI plugin leaves that namespace for the agent, by a path.
 package kubelet

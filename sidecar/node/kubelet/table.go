@@ -10,6 +10,7 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
@@ -34,7 +35,7 @@ const atOnce = 500
 
 // Open writes the tables, with ports as they are there, into the network namespace at a path. Whoever else has opened it may go on.
 func Open(path string, ipv6 bool) (*Table, error) {
-	network, err := openNetwork(path)
+	network, err := cni.OpenNetwork(path)
 	if err != nil {
 		return nil, fmt.Errorf("the node's network namespace, %s: %w", path, err)
 	}

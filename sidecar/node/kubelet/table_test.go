@@ -18,6 +18,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/sidecar/node/cni"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 	"github.com/sallyport/sallyport/sidecar/redirect/kernel"
 )
@@ -75,11 +76,11 @@ func TestKubelet(t *testing.T) {
 
 // TestNoNetwork: a file that is no network namespace is none.
 func TestNoNetwork(t *testing.T) {
-	file := filepath.Join(t.TempDir(), NetworkName)
+	file := filepath.Join(t.TempDir(), cni.NetworkName)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(file, false); !errors.Is(err, errNoNetwork) {
+	if _, err := Open(file, false); !errors.Is(err, cni.ErrNoNetwork) {
 		t.Error(err)
 	}
 	if _, err := Open(file+"-not", false); !errors.Is(err, os.ErrNotExist) {

@@ -21,7 +21,7 @@ import (
 type Install struct {
 	BinDir  string // of the runtime's plugins
 	ConfDir string // of its networks' configuration
-	Program string // what is installed: the binary of this program
+	Program string // what is installed: its binary
 	Entry   Entry
 	Log     *slog.Logger
 
