@@ -10,7 +10,8 @@ import (
 var destinationRule = Kind{
 	Name: "DestinationRule", API: "networking.istio.io/v1", Message: &networking.DestinationRule{},
 	Fields: slices.Concat(
-		applied("host", "exportTo", "workloadSelector.matchLabels"),
+		[]Field{{Path: "host", Fate: Applied, Why: "several objects of a namespace for one host, and for the same workloads, that are exported alike are one: the oldest that writes trafficPolicy, or a subset, has it"}},
+		applied("exportTo", "workloadSelector.matchLabels"),
 		below("trafficPolicy", trafficPolicy()),
 		[]Field{{Path: "trafficPolicy.portLevelSettings.port.number", Fate: Applied,
 			Why: "the port's settings stand in for all of trafficPolicy: what they leave out, tls too, is as usual"}},

@@ -125,6 +125,10 @@ func (r *DestinationRule) readSubsets(in []*networking.Subset) {
 			r.Subsets = append(r.Subsets, Subset{s.Name, s.Labels, own.traffic, own.portTraffic})
 		}
 	}
+	r.sortSubsets()
+}
+
+func (r *DestinationRule) sortSubsets() {
 	slices.SortFunc(r.Subsets, func(a, b Subset) int { return strings.Compare(a.Name, b.Name) })
 }
 
