@@ -224,7 +224,7 @@ func WithHashPolicy(a *routev3.RouteAction, to ...registry.TrafficPolicy) *route
 	return a
 }
 
-// hashPolicy is what is hashed; nil for nothing.
+// hashPolicy is what is hashed; nil for nothing, and for what Envoy would refuse.
 func hashPolicy(h *networking.LoadBalancerSettings_ConsistentHashLB) *routev3.RouteAction_HashPolicy {
 	p := &routev3.RouteAction_HashPolicy{}
 	switch key := h.GetHashKey().(type) {
@@ -239,7 +239,8 @@ func hashPolicy(h *networking.LoadBalancerSettings_ConsistentHashLB) *routev3.Ro
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_ConnectionProperties_{ConnectionProperties: &routev3.RouteAction_HashPolicy_ConnectionProperties{SourceIp: true}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_QueryParameter_{QueryParameter: &routev3.RouteAction_HashPolicy_QueryParameter{Name: key.HttpQueryParameterName}}
-	default:
+	}
+	if p.Validate() != nil {
 		return nil
 	}
 	return p
