@@ -27,7 +27,8 @@ var destinationRule = Kind{
 		subsetTLS("subsets.trafficPolicy.tls", "spec.trafficPolicy.tls"),
 		below("subsets.trafficPolicy", withoutTLS(trafficPolicy())),
 		subsetTLS("subsets.trafficPolicy.portLevelSettings.tls", "spec.trafficPolicy.portLevelSettings"),
-		applied("subsets.trafficPolicy.portLevelSettings.port.number"),
+		[]Field{{Path: "subsets.trafficPolicy.portLevelSettings.port.number", Fate: Applied,
+			Why: "the port's settings stand in for all of the subset's and the rule's but tls: what they leave out is as usual"}},
 		below("subsets.trafficPolicy.portLevelSettings", withoutTLS(portPolicy())),
 		[]Field{
 			{Path: "subsets.trafficPolicy.tunnel", Fate: Refused, Why: "connections would go straight to the host, around the proxy that it names",
