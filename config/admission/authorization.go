@@ -93,10 +93,9 @@ func (r *report) source(field string, s *security.Source) {
 		r.reject(field+".serviceAccounts", nil, "service accounts cannot be beside principals or namespaces", "use one of them")
 	}
 	for _, a := range accounts {
-		if strings.Contains(a, "*") || strings.Count(a, "/") > 1 || strings.HasPrefix(a, "/") || strings.HasSuffix(a, "/") || a == "" {
-			r.reject(field+".serviceAccounts", a, "is no service account", "write NAMESPACE/ACCOUNT, or ACCOUNT of the policy's own namespace")
-		}
+		r.account(field+".serviceAccounts", a)
 	}
+	r.sourceValues(field, s)
 	r.texts(field, named)
 	r.texts(field, requests)
 	r.blocks(field, blocks)
@@ -112,6 +111,7 @@ func (r *report) operation(field string, o *security.Operation) {
 	r.ports(field+".ports", ports)
 	r.texts(field, others)
 	r.texts(field, paths)
+	r.operationValues(field, o)
 	for _, p := range paths {
 		if strings.ContainsAny(p, "{}") && !isTemplate(p) {
 			r.reject(field+".paths", p, "is no path template", "use {*} for a segment, and as the last of them {**} for any number of segments")
@@ -147,8 +147,16 @@ func (r *report) condition(field string, c *security.Condition) {
 		r.blocks(field, values)
 	case t.Attribute == authz.Port:
 		r.ports(field+".values", values)
+	case t.Attribute == authz.ServiceAccount:
+		for _, a := range values {
+			r.account(field+".values", a)
+		}
 	default:
 		r.texts(field, values)
+		if t.Attribute == authz.Principal {
+			r.stars(field+".values", values)
+			r.principals(field+".values", values)
+		}
 	}
 }
 

@@ -92,6 +92,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	findings = append(findings, w.conflicts()...)
 	findings = append(findings, w.sharedAddresses()...)
 	findings = append(findings, w.secondRoutes()...)
+	findings = append(findings, w.severalRules()...)
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)
 	findings = append(findings, w.http3()...)

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 	if t.InsecureSkipVerify.GetValue() {
 		r.unverified(field, t, simple, mutual)
 	}
+	r.serverName(at(field, "sni"), t.Sni)
 	r.credential(at(field, "credentialName"), t.CredentialName)
 	files := map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl}
 	switch {
@@ -46,6 +48,14 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 			r.warn(field, nil, "the other settings have no effect with mode DISABLE", "set mode to SIMPLE, or remove them")
 		}
 	}
+}
+
+// serverName judges the name that a server is asked for: Envoy refuses one that is too long, with all that came along (RFC 6066 section 3: it is one of DNS).
+func (r *report) serverName(field, name string) {
+	if len(name) > 255 {
+		r.reject(field, name, fmt.Sprintf("has %d characters, at most 255 are allowed", len(name)), "write a host's name")
+	}
+	r.printable(field, name)
 }
 
 // unverified rejects what says how a server is checked beside what says that it is not. A credential may hold a client's

@@ -6,15 +6,13 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
-
-// maxSubsets bounds a rule's: of each proxies are told all of its endpoints, at each port.
-const maxSubsets = 256
 
 func (r *report) destinationRule(d *networking.DestinationRule) {
 	r.hostPattern("spec.host", d.Host, true)
 	r.trafficPolicy("spec.trafficPolicy", d.TrafficPolicy)
-	r.atMost("spec.subsets", len(d.Subsets), maxSubsets, "subsets", "")
+	r.atMost("spec.subsets", len(d.Subsets), registry.MostSubsets, "subsets", "")
 	names := map[string]bool{}
 	for i, s := range d.Subsets {
 		field := at("spec.subsets", i)

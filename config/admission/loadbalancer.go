@@ -42,10 +42,13 @@ func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings
 	if h == nil {
 		return
 	}
-	r.printable(at(field, "httpHeaderName"), h.GetHttpHeaderName())
-	r.printable(at(field, "httpQueryParameterName"), h.GetHttpQueryParameterName())
-	if c := h.GetHttpCookie(); c != nil {
-		r.cookie(at(field, "httpCookie"), c)
+	switch key := h.HashKey.(type) {
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
+		r.hashedName(at(field, "httpHeaderName"), key.HttpHeaderName)
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
+		r.hashedName(at(field, "httpQueryParameterName"), key.HttpQueryParameterName)
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
+		r.cookie(at(field, "httpCookie"), key.HttpCookie)
 	}
 	if h.MinimumRingSize != 0 && h.HashAlgorithm != nil {
 		r.reject(at(field, "minimumRingSize"), h.MinimumRingSize, "cannot be set together with ringHash or maglev", "write ringHash.minimumRingSize instead")
@@ -53,6 +56,14 @@ func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings
 	if m := h.GetMaglev(); m != nil {
 		r.tableSize(at(field, "maglev.tableSize"), m.TableSize)
 	}
+}
+
+// hashedName judges what is hashed of a request by its name: Envoy refuses an empty one, with all that came along.
+func (r *report) hashedName(field, name string) {
+	if name == "" {
+		r.reject(field, nil, "it is empty", "write the name, or remove it")
+	}
+	r.printable(field, name)
 }
 
 // mostEntries is below the size of Envoy's largest Maglev table.

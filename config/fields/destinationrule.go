@@ -10,7 +10,8 @@ import (
 var destinationRule = Kind{
 	Name: "DestinationRule", API: "networking.istio.io/v1", Message: &networking.DestinationRule{},
 	Fields: slices.Concat(
-		applied("host", "exportTo", "workloadSelector.matchLabels"),
+		[]Field{{Path: "host", Fate: Applied, Why: "several objects of a namespace for one host, and for the same workloads, that are exported alike are one: the oldest that writes trafficPolicy, or a subset, has it"}},
+		applied("exportTo", "workloadSelector.matchLabels"),
 		below("trafficPolicy", trafficPolicy()),
 		[]Field{{Path: "trafficPolicy.portLevelSettings.port.number", Fate: Applied,
 			Why: "the port's settings stand in for all of trafficPolicy: what they leave out, tls too, is as usual"}},
@@ -26,7 +27,8 @@ var destinationRule = Kind{
 		subsetTLS("subsets.trafficPolicy.tls", "spec.trafficPolicy.tls"),
 		below("subsets.trafficPolicy", withoutTLS(trafficPolicy())),
 		subsetTLS("subsets.trafficPolicy.portLevelSettings.tls", "spec.trafficPolicy.portLevelSettings"),
-		applied("subsets.trafficPolicy.portLevelSettings.port.number"),
+		[]Field{{Path: "subsets.trafficPolicy.portLevelSettings.port.number", Fate: Applied,
+			Why: "the port's settings stand in for all of the subset's and the rule's but tls: what they leave out is as usual"}},
 		below("subsets.trafficPolicy.portLevelSettings", withoutTLS(portPolicy())),
 		[]Field{
 			{Path: "subsets.trafficPolicy.tunnel", Fate: Refused, Why: "connections would go straight to the host, around the proxy that it names",

@@ -88,6 +88,7 @@ func TestRules(t *testing.T) {
 		{`{from: [{source: {trustDomains: ["old*"]}}]}`, nil, false, false},
 		{`{from: [{source: {ipBlocks: [10.0.0.0/8]}}]}`, nil, true, true},
 		{`{from: [{source: {notIpBlocks: [10.0.0.7]}}]}`, nil, false, false},
+		{`{from: [{source: {ipBlocks: ["::ffff:10.0.0.0/104"]}}]}`, nil, true, true},
 		{`{from: [{source: {namespaces: [else]}}, {source: {namespaces: [shop]}}]}`, nil, true, true},
 		{`{to: [{operation: {hosts: [a.com]}}]}`, nil, true, true},
 		{`{to: [{operation: {hosts: [A.com]}}]}`, to("a.COM:8080"), true, true},

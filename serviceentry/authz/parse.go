@@ -144,6 +144,9 @@ func Range(text string) (netip.Prefix, error) {
 		return netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(text)
+	if p.Addr().Is4In6() && p.Bits() >= 96 { // addresses are held against it as those of IPv4 that they are
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
 	return p.Masked(), err
 }
 

@@ -48,7 +48,8 @@ type TLSSettings struct {
 
 // DestinationRule is what a DestinationRule says about a host.
 type DestinationRule struct {
-	Key         config.Key
+	Key         config.Key // of several objects that are joined: of that which writes trafficPolicy, else of the oldest
+	Created     time.Time
 	Host        string // exact or wildcard
 	ExportTo    ExportTo
 	Refused     string                   // why nothing of it is applied; "" for a good one
@@ -62,6 +63,8 @@ type DestinationRule struct {
 	Hash        uint64
 	Revision    string // of the object
 	distinct    []TrafficPolicy
+	policy      bool               // trafficPolicy is written, whatever it says
+	parts       []*DestinationRule // that it is joined of, in order of age; nil of a single object's
 }
 
 // TLSFor gives the settings for a port; nil when the rule says nothing. As in Istio, settings for the port stand in for those for
@@ -114,6 +117,7 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 		Refused: o.Refused,
 		Key:     o.Key, Host: ruleHost(spec.Host, o.Namespace), ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultDestinationRuleExportTo),
 		TLS: tlsSettings(spec.GetTrafficPolicy().GetTls(), o.Namespace), Hash: o.Hash, Revision: o.Revision,
+		Created: o.Created, policy: spec.TrafficPolicy != nil,
 	}
 	if labels := spec.GetWorkloadSelector().GetMatchLabels(); len(labels) > 0 {
 		r.Selector, r.ExportTo = labels, ExportTo{Namespaces: []string{o.Namespace}}

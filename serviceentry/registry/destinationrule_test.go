@@ -52,3 +52,29 @@ func TestPortSettingsStandInForAll(t *testing.T) {
 		}
 	}
 }
+
+// TestSubsetsPortStandsInForAll: what a subset says of a port stands in for all of its own settings and of the rule's, whatever it leaves out, as in
+// Istio; of other ports each part of the subset's own stands in for the rule's.
+func TestSubsetsPortStandsInForAll(t *testing.T) {
+	cfg := mesh.Default()
+	within := func(d time.Duration) *networking.ConnectionPoolSettings {
+		return &networking.ConnectionPoolSettings{Tcp: &networking.ConnectionPoolSettings_TCPSettings{ConnectTimeout: durationpb.New(d)}}
+	}
+	rule := fromDestinationRule(&config.Object{Key: config.Key{Namespace: "default", Name: "r"}}, &networking.DestinationRule{
+		Host: "api.example.com",
+		TrafficPolicy: &networking.TrafficPolicy{
+			ConnectionPool: within(2 * time.Second), OutlierDetection: &networking.OutlierDetection{MaxEjectionPercent: 5},
+		},
+		Subsets: []*networking.Subset{{Name: "v1", TrafficPolicy: &networking.TrafficPolicy{
+			LoadBalancer:      &networking.LoadBalancerSettings{LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_RANDOM}},
+			PortLevelSettings: []*networking.TrafficPolicy_PortTrafficPolicy{{Port: &networking.PortSelector{Number: 81}, OutlierDetection: &networking.OutlierDetection{MaxEjectionPercent: 9}}},
+		}}},
+	}, &cfg)
+	const usual = 10 * time.Second
+	if at := rule.SubsetTraffic("v1", 80); at.Balancer == nil || at.Pool == nil || at.Outlier.GetMaxEjectionPercent() != 5 || rule.ConnectTimeoutOf("v1", 80, usual) != 2*time.Second {
+		t.Errorf("port 80: %+v", at)
+	}
+	if at := rule.SubsetTraffic("v1", 81); at.Balancer != nil || at.Pool != nil || at.Outlier.GetMaxEjectionPercent() != 9 || rule.ConnectTimeoutOf("v1", 81, usual) != usual {
+		t.Errorf("port 81: %+v", at)
+	}
+}

@@ -32,7 +32,6 @@ func (b *batch) setRule(c config.Change) {
 		b.setSelectingRule(c.Key, r)
 	}
 	b.index.rules[c.Key] = r
-	b.noteAsked(c.Key, asksAt(&Service{}, r, b.next.Mesh.LocalityLb))
 	b.index.noteCredentials(r, true)
 	b.replaceRule(r.Host, c.Key, r)
 	b.countViewers(r, +1)
@@ -75,14 +74,21 @@ func isServiceOf(host, ns string) bool {
 
 func (b *batch) replaceRule(host string, key config.Key, r *DestinationRule) {
 	old, _ := b.rules.Get(tailOf(host))
-	list := slices.DeleteFunc(slices.Clone(old), func(x *DestinationRule) bool { return x.Key == key })
+	list, objects := ofOthers(old, key.Namespace)
+	objects = slices.DeleteFunc(objects, func(x *DestinationRule) bool { return x.Key == key })
 	if r != nil {
-		list = append(list, r)
-		slices.SortFunc(list, func(x, y *DestinationRule) int { return x.Key.Compare(y.Key) })
+		objects = append(objects, r)
+	}
+	for _, rule := range joinRules(objects) {
+		list = append(list, rule)
+		for _, object := range rule.objects() {
+			b.noteAsked(object.Key, asksAt(&Service{}, rule, b.next.Mesh.LocalityLb))
+		}
 	}
 	if len(list) == 0 {
 		b.rules.Delete(tailOf(host))
 	} else {
+		slices.SortFunc(list, (*DestinationRule).before)
 		b.rules.Put(tailOf(host), list)
 	}
 	b.touchCovered(host)

@@ -73,18 +73,18 @@ func (r *DestinationRule) Subset(name string) (Subset, bool) {
 	return r.Subsets[i], true
 }
 
-// SubsetTraffic is what a rule says for a port of a subset: as in Istio, each part that the subset has stands in for the rule's. ""
-// is no subset.
+// SubsetTraffic is what a rule says for a port of a subset: as in Istio, each part that the subset has stands in for the rule's, and
+// what it has for the port stands in for all of that, whatever it leaves out. "" is no subset.
 func (r *DestinationRule) SubsetTraffic(name string, port uint32) TrafficPolicy {
 	t := r.TrafficFor(port)
 	s, ok := r.Subset(name)
 	if !ok {
 		return t
 	}
-	own, ok := s.portTraffic[port]
-	if !ok {
-		own = s.traffic
+	if own, ok := s.portTraffic[port]; ok {
+		return own
 	}
+	own := s.traffic
 	if own.Balancer != nil {
 		t.Balancer = own.Balancer
 	}
@@ -100,7 +100,10 @@ func (r *DestinationRule) SubsetTraffic(name string, port uint32) TrafficPolicy 
 // ConnectTimeoutOf is ConnectTimeoutFor of a subset; "" is no subset.
 func (r *DestinationRule) ConnectTimeoutOf(name string, port uint32, def time.Duration) time.Duration {
 	if s, ok := r.Subset(name); ok {
-		return cmp.Or(s.portTraffic[port].connectTimeout(), s.traffic.connectTimeout(), r.ConnectTimeoutFor(port, def))
+		if own, ok := s.portTraffic[port]; ok {
+			return cmp.Or(own.connectTimeout(), def)
+		}
+		return cmp.Or(s.traffic.connectTimeout(), r.ConnectTimeoutFor(port, def))
 	}
 	return r.ConnectTimeoutFor(port, def)
 }
@@ -125,6 +128,10 @@ func (r *DestinationRule) readSubsets(in []*networking.Subset) {
 			r.Subsets = append(r.Subsets, Subset{s.Name, s.Labels, own.traffic, own.portTraffic})
 		}
 	}
+	r.sortSubsets()
+}
+
+func (r *DestinationRule) sortSubsets() {
 	slices.SortFunc(r.Subsets, func(a, b Subset) int { return strings.Compare(a.Name, b.Name) })
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/fields"
 	"github.com/sallyport/sallyport/config/mesh"
@@ -514,21 +515,30 @@ func TestAppliedFieldsChangeSomething(t *testing.T) {
 	}
 }
 
-// given is what a sidecar, the egress gateway and an ingress gateway get with an object of that spec.
-func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
+// pairNodes are a sidecar, the egress gateway and an ingress gateway.
+var pairNodes = []translate.Node{
+	{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x", "istio-locality": "r1.z1"}},
+	{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
+	{ID: "router~10.0.0.3~in.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"istio": "in"}},
+}
+
+// pairObjects are the objects around one with a spec, which is the last.
+func pairObjects(t *testing.T, kind, ns, spec string) []config.Object {
 	t.Helper()
 	r := decode.File("a.yaml", []byte(around+certificates()+"---\napiVersion: "+fields.Of(kind).API+"\nkind: "+kind+"\nmetadata: {name: x, namespace: "+ns+"}\nspec: "+spec+"\n"))
 	for _, f := range r.Findings {
 		t.Fatalf("%s: %s", spec, f)
 	}
+	return r.Objects
+}
+
+// given is what a sidecar, the egress gateway and an ingress gateway get with an object of that spec.
+func given(t *testing.T, settings mesh.Config, kind, ns, spec string) string {
+	t.Helper()
 	var b strings.Builder
-	s := testCase{objects: r.Objects, mesh: settings}.snapshot()
+	s := testCase{objects: pairObjects(t, kind, ns, spec), mesh: settings}.snapshot()
 	fmt.Fprintln(&b, s.WantedKeys())
-	for _, node := range []translate.Node{
-		{ID: "sidecar~10.0.0.1~app.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"app": "x", "istio-locality": "r1.z1"}},
-		{ID: "router~10.0.0.2~istio-egressgateway.istio-system~istio-system.svc.cluster.local", Namespace: "istio-system", Labels: map[string]string{"istio": "egress"}},
-		{ID: "router~10.0.0.3~in.default~default.svc.cluster.local", Namespace: "default", Labels: map[string]string{"istio": "in"}},
-	} {
+	for _, node := range pairNodes {
 		for _, v := range []*translate.View{translate.NewTranslator().Build(s, translate.Classify(s, node)), translate.BuildPolicies(s, translate.PolicedBy(s, node))} {
 			for _, kind := range resource.Types() {
 				v.Walk(kind, func(r *resource.Resource) bool { fmt.Fprintln(&b, r.Type, r.Name, r.Version); return true })

@@ -1,6 +1,8 @@
 package farend
 
 import (
+	"slices"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -210,30 +212,38 @@ func balanceByHash(c *clusterv3.Cluster, h *networking.LoadBalancerSettings_Cons
 	}}
 }
 
-// WithHashPolicy says by what of a request its endpoint is chosen.
-func WithHashPolicy(a *routev3.RouteAction, t registry.TrafficPolicy) *routev3.RouteAction {
-	h := t.Hashed()
-	if h == nil {
-		return a
+// WithHashPolicy says by what of a request its endpoint is chosen, whichever of its destinations it goes to. Envoy knows what to hash of a route alone, so
+// that what several destinations ask for counts for each of them that asks, together and in their order, as in Istio.
+func WithHashPolicy(a *routev3.RouteAction, to ...registry.TrafficPolicy) *routev3.RouteAction {
+	for _, t := range to {
+		p := hashPolicy(t.Hashed())
+		if p != nil && !slices.ContainsFunc(a.HashPolicy, func(there *routev3.RouteAction_HashPolicy) bool { return proto.Equal(there, p) }) {
+			a.HashPolicy = append(a.HashPolicy, p)
+		}
 	}
+	return a
+}
+
+// hashPolicy is what is hashed; nil for nothing, and for what Envoy would refuse.
+func hashPolicy(h *networking.LoadBalancerSettings_ConsistentHashLB) *routev3.RouteAction_HashPolicy {
 	p := &routev3.RouteAction_HashPolicy{}
-	switch key := h.HashKey.(type) {
+	switch key := h.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_Header_{Header: &routev3.RouteAction_HashPolicy_Header{HeaderName: key.HttpHeaderName}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_Cookie_{Cookie: cookieOf(key.HttpCookie)}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
 		if !key.UseSourceIp {
-			return a
+			return nil
 		}
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_ConnectionProperties_{ConnectionProperties: &routev3.RouteAction_HashPolicy_ConnectionProperties{SourceIp: true}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
 		p.PolicySpecifier = &routev3.RouteAction_HashPolicy_QueryParameter_{QueryParameter: &routev3.RouteAction_HashPolicy_QueryParameter{Name: key.HttpQueryParameterName}}
-	default:
-		return a
 	}
-	a.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
-	return a
+	if p.Validate() != nil {
+		return nil
+	}
+	return p
 }
 
 func cookieOf(c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) *routev3.RouteAction_HashPolicy_Cookie {

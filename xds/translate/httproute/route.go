@@ -230,12 +230,12 @@ func forward(r *routev3.Route, h *route.HTTP, ends, mirrors []End) *routev3.Rout
 		envoy.WithFilterConfigs(r, withSession(e, h.Destinations[0].Session))
 		return farend.WithHashPolicy(a, e.Traffic)
 	}
-	weighted := &routev3.WeightedCluster{}
+	weighted, traffic := &routev3.WeightedCluster{}, make([]registry.TrafficPolicy, len(ends))
 	for i, e := range ends {
-		weighted.Clusters = append(weighted.Clusters, share(h, i, e))
+		weighted.Clusters, traffic[i] = append(weighted.Clusters, share(h, i, e)), e.Traffic
 	}
 	a.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
-	return farend.WithHashPolicy(a, ends[0].Traffic)
+	return farend.WithHashPolicy(a, traffic...)
 }
 
 // share is one of several destinations.
