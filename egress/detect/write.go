@@ -50,13 +50,13 @@ func (r *Report) Write(w io.Writer, format string) error {
 
 // line is a finding's in a table. The table sees to what terminals must not get.
 func (f *Finding) line() []any {
-	const minute = "2006-01-02 15:04"
+	const minute = "2006-01-02 15:04Z"
 	port := ""
 	if f.Port != 0 {
 		port = strconv.Itoa(int(f.Port))
 	}
 	return []any{f.Severity.String(), f.Detection, f.Who(), f.Host, port, strconv.FormatUint(f.Count, 10), strconv.FormatFloat(f.Score, 'f', 2, 64),
-		f.First.Local().Format(minute), f.Last.Local().Format(minute), cut(f.evidence(), 240)}
+		f.First.UTC().Format(minute), f.Last.UTC().Format(minute), cut(f.evidence(), 240)}
 }
 
 // Who is the workload, with its namespace.
