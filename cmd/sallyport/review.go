@@ -19,7 +19,6 @@ import (
 
 	"github.com/sallyport/sallyport/cmd/program"
 	"github.com/sallyport/sallyport/config/visible"
-	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
@@ -214,9 +213,9 @@ func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err e
 		return l, program.Misuse(err)
 	}
 	l.now = time.Now()
-	since, err := query.ParseTime(f.since, l.now)
+	since, err := seenSince("--since", f.since, l.now)
 	if err != nil {
-		return l, program.Misuse(fmt.Errorf("--since: %w", err))
+		return l, program.Misuse(err)
 	}
 	if l.files, err = f.files(); err != nil {
 		return l, err
