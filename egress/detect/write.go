@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
 
@@ -19,12 +20,12 @@ var Formats = []string{"table", "json", "ocsf"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "json":
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	case "ocsf":
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		for i := range r.Findings {
 			if err := enc.Encode(r.Findings[i].OCSF(r.Until)); err != nil {
@@ -92,7 +93,7 @@ func (f *Finding) Sentence() string {
 // WriteRules says what rules there are: for people, or as JSON.
 func WriteRules(w io.Writer, format string, rules []*Rule) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(rules)
