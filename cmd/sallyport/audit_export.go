@@ -93,11 +93,11 @@ func exportParquet(ctx context.Context, source query.Source, filter query.Filter
 func exportLines(cmd *cobra.Command, source query.Source, filter query.Filter, format, file string) (n int, err error) {
 	var to io.Writer = cmd.OutOrStdout()
 	if file != "-" {
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return 0, fmt.Errorf("audit export: %w", err)
+		f, failed := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if failed != nil {
+			return 0, fmt.Errorf("audit export: %w", failed)
 		}
-		defer func() {
+		defer func() { // of the function's error
 			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 				err = errors.Join(err, os.Remove(file)) // half a file would pass for a whole one
 			}

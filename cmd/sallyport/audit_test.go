@@ -103,6 +103,35 @@ func TestAuditExport(t *testing.T) {
 	}
 }
 
+// breaking is a log that breaks off behind some records.
+type breaking struct{ query.Source }
+
+func (breaking) Select(_ context.Context, _ query.Filter, f func(record.Record) error) error {
+	for n := range uint64(3) {
+		if err := f(record.Record{Proxy: "p", Epoch: 1, Seq: n + 1, Time: time.Now(), Class: record.HTTP, Host: "a.test"}); err != nil {
+			return err
+		}
+	}
+	return errBroken
+}
+
+var errBroken = errors.New("the server is gone")
+
+// TestAuditExportBreaksOff: half a file passes for no whole one.
+func TestAuditExportBreaksOff(t *testing.T) {
+	for _, format := range []string{"parquet", "jsonl", "csv", "ocsf"} {
+		dir := t.TempDir()
+		cmd := auditExportCommand()
+		cmd.SetContext(t.Context())
+		if _, err := exportAudit(cmd, breaking{}, query.Filter{}, format, filepath.Join(dir, "log")); !errors.Is(err, errBroken) {
+			t.Errorf("%s: %v", format, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v is left, %v", format, left, err)
+		}
+	}
+}
+
 func TestAuditExitCodes(t *testing.T) {
 	data := auditLog(t)
 	for want, calls := range map[int][][]string{

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/program"
+	"github.com/sallyport/sallyport/config/visible"
 )
 
 func proxiesCommand() *cobra.Command {
@@ -95,7 +96,7 @@ func (p connectedProxy) refused() []string {
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(visible.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sallyport/sallyport/cmd/program"
-	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/review"
 	"github.com/sallyport/sallyport/egress/suggest"
 )
@@ -213,9 +213,9 @@ func (f *reviewFlags) look(ctx context.Context, errs io.Writer) (l looked, err e
 		return l, program.Misuse(err)
 	}
 	l.now = time.Now()
-	since, err := query.ParseTime(f.since, l.now)
+	since, err := seenSince("--since", f.since, l.now)
 	if err != nil {
-		return l, program.Misuse(fmt.Errorf("--since: %w", err))
+		return l, program.Misuse(err)
 	}
 	if l.files, err = f.files(); err != nil {
 		return l, err
@@ -257,6 +257,7 @@ func (f *reviewFlags) list(cmd *cobra.Command) error {
 }
 
 func printItems(out io.Writer, items []review.Item) error {
+	const minute = "2006-01-02 15:04Z"
 	b := bufio.NewWriter(out)
 	t := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tSTATE\tWORKLOAD\tHOST\tPORT\tFIRST\tLAST\tDAYS\tRECORDS\tWHY")
@@ -266,18 +267,18 @@ func printItems(out io.Writer, items []review.Item) error {
 			port = strconv.FormatUint(uint64(i.Port), 10)
 		}
 		if !i.First.IsZero() {
-			first, last = i.First.UTC().Format("2006-01-02 15:04"), i.Last.UTC().Format("2006-01-02 15:04")
+			first, last = i.First.UTC().Format(minute), i.Last.UTC().Format(minute)
 		}
 		if d := i.Decision; d != nil {
-			why = fmt.Sprintf("%s by %s at %s", d.Action, d.By, d.At.UTC().Format("2006-01-02 15:04"))
+			why = fmt.Sprintf("%s by %s at %s", d.Action, d.By, d.At.UTC().Format(minute))
 			if !d.Until.IsZero() {
-				why += " until " + d.Until.UTC().Format("2006-01-02 15:04")
+				why += " until " + d.Until.UTC().Format(minute)
 			}
 			if d.Reason != "" {
-				why += ": " + d.Reason
+				why += ": " + d.Reason // which is anybody's text
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s/%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", i.ID, i.State, i.Namespace, i.Workload, i.Host, port, first, last, i.Days, i.Records, why)
+		fmt.Fprintf(t, "%s\t%s\t%s/%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", i.ID, i.State, visible.Text(i.Namespace), visible.Text(i.Workload), visible.Text(i.Host), port, first, last, i.Days, i.Records, visible.Text(why))
 	}
 	return errors.Join(t.Flush(), b.Flush())
 }

@@ -70,14 +70,14 @@ would be refused; 0 otherwise, 2 when the call was wrong and 3 when it failed.`,
 
 // filter reads which inputs are asked for.
 func (f *simulateFlags) filter(now time.Time) (filter query.Filter, err error) {
-	var errs [3]error
-	filter.Since, errs[0] = query.ParseTime(f.since, now)
-	filter.Until, errs[1] = query.ParseTime(f.until, now)
-	filter.From, errs[2] = query.ParseWorkload(f.from)
-	for i, flag := range []string{"--since", "--until", "--from"} {
-		if errs[i] != nil {
-			return filter, program.Misuse(fmt.Errorf("%s: %w", flag, errs[i]))
-		}
+	if filter.Since, err = seenSince("--since", f.since, now); err != nil {
+		return filter, program.Misuse(err)
+	}
+	if filter.Until, err = query.ParseTime(f.until, now); err != nil {
+		return filter, program.Misuse(fmt.Errorf("--until: %w", err))
+	}
+	if filter.From, err = query.ParseWorkload(f.from); err != nil {
+		return filter, program.Misuse(fmt.Errorf("--from: %w", err))
 	}
 	filter.Host = f.host
 	return filter, checkSpan(filter)
@@ -126,6 +126,9 @@ func (f *simulateFlags) run(cmd *cobra.Command) (err error) {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if err := errors.Join(report.Write(out, f.output, found), out.Flush()); err != nil {
 		return err
+	}
+	if found.Distinct == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "sallyport: the log has nothing of what was asked for, so that nothing would be denied says nothing about the change")
 	}
 	if n := found.Inputs.NewlyDenied; f.maxDenied >= 0 && n > f.maxDenied {
 		fmt.Fprintf(cmd.ErrOrStderr(), "sallyport: %d distinct inputs would newly be denied, more than --max-newly-denied %d\n", n, f.maxDenied)

@@ -163,9 +163,9 @@ func (f *suggestFlags) options(now time.Time) (times []time.Time, err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	since, err := query.ParseTime(f.since, now)
+	since, err := seenSince("--since", f.since, now)
 	if err != nil {
-		return nil, fmt.Errorf("--since: %w", err)
+		return nil, err
 	}
 	times = append(times, since)
 	if f.from != "" {
@@ -194,9 +194,9 @@ func (f *suggestFlags) options(now time.Time) (times []time.Time, err error) {
 		return nil, fmt.Errorf("--expires %w", err)
 	}
 	if f.unused != "" {
-		at, err := query.ParseTime(f.unused, now)
+		at, err := seenSince("--unused", f.unused, now)
 		if err != nil {
-			return nil, fmt.Errorf("--unused: %w", err)
+			return nil, err
 		}
 		times = append(times, at)
 	}

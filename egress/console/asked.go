@@ -23,6 +23,7 @@ func ask(u *url.URL, now time.Time) (a asked, err error) {
 	if a.values, err = url.ParseQuery(u.RawQuery); err != nil { // half of it would be another filter, which shows more
 		return a, fmt.Errorf("the address of this page is no whole one: %w", err)
 	}
+	strange := keepKnown(u.Path, a.values)
 	a.Text = a.values.Get("q")
 	if a.Expression, err = query.ParseExpression(a.Text); err != nil {
 		return a, err
@@ -36,7 +37,7 @@ func ask(u *url.URL, now time.Time) (a asked, err error) {
 			a.Filter.Until = a.Filter.Since.Add(time.Hour)
 		}
 	}
-	return a, nil
+	return a, strange
 }
 
 // with narrows what is asked for, for this page.

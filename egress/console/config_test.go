@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -178,7 +179,10 @@ func TestSimulateOnThePage(t *testing.T) {
 			t.Errorf("%s: %d %.300s", name, code, text)
 		}
 	}
-	if code, _ := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {onlyPay}, "since": {"soon"}}); code != http.StatusBadRequest {
-		t.Error(code)
+	for _, since := range []string{"soon", "2999-01-01", "-7d"} { // and what was pasted stays
+		code, text := post(t, h, "/simulate", "same-origin", url.Values{"yaml": {onlyPay}, "since": {since}})
+		if code != http.StatusBadRequest || !strings.Contains(text, `role="alert"`) || !strings.Contains(html.UnescapeString(text), onlyPay) || !strings.Contains(text, `value="`+since+`"`) {
+			t.Errorf("since %s: %d %s", since, code, text)
+		}
 	}
 }

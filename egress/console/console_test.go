@@ -170,6 +170,10 @@ func TestWrongAddresses(t *testing.T) {
 		"/log?q=colour:red": 400, "/?q=since:tomorrow": 400, "/log?group=colour": 400, "/log?page=101": 400, "/host": 400, "/record": 400,
 		"/record?proxy=p&epoch=1&seq=1": 404, "/nothing": 404, "/log?q=%00": 400,
 		"/log?q=host:a%2": 400, "/log?q=%": 400, "/?q=host:a;b": 400, // half an address is another filter, or none
+		"/log?page=x": 400, "/log?page=-1": 400, "/log?page=1.5": 400, "/log?page=99999999999999999999": 400, "/log?page=": 200, "/log?col=colour": 400, "/log?col=time&col=host": 200,
+		"/flows?by=colour": 400, "/flows?by=records": 200, "/host?name=%ff": 400, "/workload?name=%00": 400, "/record?proxy=%ff&epoch=1&seq=1": 400, "/explain?url=%ff": 400,
+		// What chooses nothing would show more than was asked for.
+		"/log?since=1h": 400, "/log?q=host:a.test&q=host:b.test": 400, "/?host=a.test": 400, "/log?page=1&page=2": 400, "/host?name=a.test&name=b.test": 400, "/findings?page=1": 400,
 	} {
 		response := get(t, h, "localhost", path)
 		text, _ := io.ReadAll(response.Body)
@@ -178,6 +182,48 @@ func TestWrongAddresses(t *testing.T) {
 		}
 		if want == 400 && !strings.Contains(string(text), `role="alert"`) {
 			t.Errorf("%s does not say what is wrong", path)
+		}
+	}
+}
+
+// TestWrongAddressIsLeft: what is wrong in an address is in nothing that its page links to, and all else of it stays.
+func TestWrongAddressIsLeft(t *testing.T) {
+	h := served(t, scene(t), nil)
+	for _, at := range []string{"/log?q=verdict:denied&group=colour", "/log?q=verdict:denied&col=host&page=x&since=1h", "/flows?q=verdict:denied&by=colour", "/log?q=verdict:denied&q=host:a"} {
+		response := get(t, h, "localhost", at)
+		text, _ := io.ReadAll(response.Body)
+		kept := 0
+		for _, to := range links(t, text) {
+			u, err := url.Parse(to)
+			if err != nil || u.Path == "" || u.Path == "/policies" {
+				continue
+			}
+			if again := get(t, h, "localhost", to); again.StatusCode != http.StatusOK {
+				t.Errorf("%s leads to %s: %s", at, to, again.Status)
+			}
+			if strings.Contains(u.Query().Get("q"), "verdict:denied") && (!strings.Contains(at, "col=") || u.Path != "/log" || u.Query().Get("col") == "host" || !strings.Contains(u.Query().Get("q"), "since")) {
+				kept++
+			}
+		}
+		if response.StatusCode != http.StatusBadRequest || kept < 5 {
+			t.Errorf("%s: %s, and %d links have its filter", at, response.Status, kept)
+		}
+	}
+	for _, at := range []string{"/log.json?since=1h", "/log.csv?q=a&q=b", "/log.parquet?group=host"} {
+		if response := get(t, h, "localhost", at); response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", at, response.Status)
+		}
+	}
+}
+
+// TestFlowsWithoutNames: what has no name has no page; it leads to its records.
+func TestFlowsWithoutNames(t *testing.T) {
+	h := served(t, odd(), nil)
+	for _, to := range links(t, []byte(body(t, h, "/flows"))) {
+		if strings.HasPrefix(to, "/") {
+			if response := get(t, h, "localhost", to); response.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", to, response.Status)
+			}
 		}
 	}
 }

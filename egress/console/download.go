@@ -56,9 +56,9 @@ func (h *handler) send(ctx context.Context, w http.ResponseWriter, f query.Filte
 		w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="sallyport-%s.%s"`, f.Until.UTC().Format("20060102-150405"), format))
 	}
 	if format == "parquet" {
-		dir, err := os.MkdirTemp("", "sallyport-")
-		if err != nil {
-			return err
+		dir, failed := os.MkdirTemp("", "sallyport-")
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		file := filepath.Join(dir, "log.parquet")

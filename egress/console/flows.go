@@ -52,8 +52,8 @@ const (
 	leastNode             = 13.0
 )
 
-func (h *handler) flowsPage(ctx context.Context, r *http.Request, a asked) (view, error) {
-	p := flowsPage{Bytes: r.URL.Query().Get("by") == "bytes"}
+func (h *handler) flowsPage(ctx context.Context, _ *http.Request, a asked) (view, error) {
+	p := flowsPage{Bytes: a.values.Get("by") == "bytes"}
 	p.By = []choice{{"records", link("/flows", a.Expression), !p.Bytes}, {"bytes", link("/flows", a.Expression, "by", "bytes"), p.Bytes}}
 	order := "records"
 	if p.Bytes {
@@ -99,7 +99,7 @@ func (p *flowsPage) draw(a asked) {
 	window := query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}
 	for i := range p.Flows {
 		f := &p.Flows[i]
-		f.Who, f.Where = link("/workload", window, "name", f.Workload), link("/host", window, "name", f.Host)
+		f.Who, f.Where = pageOf("workload", window, f.Workload), pageOf("host", window, f.Host)
 	}
 	p.Left = ends(p.Flows, func(f *flow) (name, address string) { return f.Workload, f.Who })
 	p.Right = ends(p.Flows, func(f *flow) (name, address string) { return f.Host, f.Where })
@@ -119,6 +119,18 @@ func (p *flowsPage) draw(a asked) {
 		const middle = (flowsLeft + flowsRight) / 2
 		f.Path = fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", flowsLeft, y1, middle, y1, middle, y2, flowsRight, y2)
 	}
+}
+
+// pageOf is where the page of a host or a workload is, and of what has no name its records.
+func pageOf(kind string, window query.Expression, name string) string {
+	if name != "" {
+		return link("/"+kind, window, "name", name)
+	}
+	d, _ := dimensionOf(kind)
+	for _, t := range d.terms(name) {
+		window = window.With(t)
+	}
+	return link("/log", window)
 }
 
 // ends gathers the ends on one side.

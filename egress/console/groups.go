@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
@@ -48,7 +49,7 @@ var dimensions = []dimension{
 	{Name: "address", Title: "Address", column: "regexp_replace(coalesce(destination, ''), ':[0-9]+$', '')", reads: []string{"destination"}, terms: func(v string) []query.Term {
 		return []query.Term{like("address", query.Literally(v), query.Literally(v)+":*")}
 	}},
-	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", reads: []string{"workload"}, terms: func(v string) []query.Term { return []query.Term{is("workload", "/"+v)} }},
+	{Name: "pod", Title: "Pod", column: "coalesce(workload, '')", reads: []string{"workload"}, terms: key("pod")},
 	{Name: "port", Title: "Port", column: "coalesce(port, 0)::VARCHAR", reads: []string{"port"}, terms: key("port")},
 	{Name: "proxy", Title: "Proxy", column: "proxy", reads: []string{"proxy"}, terms: key("proxy")},
 }
@@ -58,14 +59,14 @@ func key(name string) func(string) []query.Term {
 }
 
 func termsOfWorkload(v string) []query.Term {
-	if strings.Count(v, "/") != 1 || strings.HasPrefix(v, "/") { // a SPIFFE id, or nobody
-		return []query.Term{is("principal", v)}
+	if strings.Count(v, "/") != 1 || strings.HasPrefix(v, "/") { // a SPIFFE id of no namespace, or nobody
+		return []query.Term{is("principal", v), is("namespace", "")}
 	}
 	return []query.Term{is("workload", v)}
 }
 
 func termsOfDomain(v string) []query.Term {
-	if isAddress(v) {
+	if v == "" || isAddress(v) {
 		return []query.Term{is("host", v)}
 	}
 	return []query.Term{below("host", v)}
@@ -84,7 +85,7 @@ func termsOfRule(v string) []query.Term {
 	switch {
 	case v == "":
 		return []query.Term{is("decided", "")}
-	case kind == "EgressPolicy" && rule != "":
+	case (kind == record.EgressPolicy || kind == record.AuthorizationPolicy) && rule != "":
 		return []query.Term{is("policy", object), is("rule", rule)}
 	}
 	return []query.Term{is("decided", kind+"/"+namespace+"/"+name)}

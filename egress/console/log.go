@@ -183,12 +183,12 @@ func columnText(c *schema.Column, r *record.Record) string {
 	return ""
 }
 
-func (h *handler) logPage(ctx context.Context, r *http.Request, a asked) (v view, err error) {
+func (h *handler) logPage(ctx context.Context, _ *http.Request, a asked) (v view, err error) {
 	p := logPage{MostRecords: mostRecords}
 	if p.totals, err = h.total(ctx, a); err != nil {
 		return v, err
 	}
-	by := r.URL.Query().Get("group")
+	by := a.values.Get("group")
 	p.choose(a, by)
 	if d, grouped := dimensionOf(by); grouped {
 		g, err := h.groups(ctx, a, d, mostGroups, "records")
@@ -196,9 +196,7 @@ func (h *handler) logPage(ctx context.Context, r *http.Request, a asked) (v view
 			return v, err
 		}
 		p.Groups = &g
-	} else if by != "" {
-		return v, wrong{errUnknownGroup}
-	} else if err := h.turn(ctx, r, a, &p); err != nil {
+	} else if err := h.turn(ctx, a, &p); err != nil {
 		return v, err
 	}
 	for _, format := range []string{"json", "csv", "parquet"} {
@@ -231,14 +229,8 @@ func (p *logPage) choose(a asked, by string) {
 }
 
 // turn reads a page of records, the newest first.
-func (h *handler) turn(ctx context.Context, r *http.Request, a asked, p *logPage) error {
-	at, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || at < 0 {
-		at = 0
-	}
-	if at >= mostPages {
-		return wrong{errTooFar}
-	}
+func (h *handler) turn(ctx context.Context, a asked, p *logPage) error {
+	at, _ := strconv.Atoi(a.values.Get("page")) // it was checked; none is the first one
 	f := a.Filter
 	f.Since = p.Chart.newest(uint64(at*perPage+perPage+1), f.Since)
 	records, err := h.records(ctx, f, at*perPage, perPage+1)

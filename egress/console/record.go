@@ -141,8 +141,8 @@ const around = 5 * time.Minute
 
 // termOf is a term that a column has a value.
 func termOf(column, text string) query.Term {
-	if column == "workload" { // which as a key is a namespace's, too
-		return is("workload", "/"+text)
+	if column == "workload" { // which as a key is a namespace's, and an account's, too
+		column = "pod"
 	}
 	return is(column, text)
 }

@@ -24,6 +24,7 @@ import (
 type simulatePage struct {
 	YAML    string
 	Since   string
+	Wrong   string   // what the reader has to mend; what was written stays
 	Said    []string // by admission
 	Refused bool
 	Report  *report.View
@@ -51,13 +52,20 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	}
 	p := simulatePage{YAML: r.PostForm.Get("yaml"), Since: r.PostForm.Get("since")}
 	now := h.Now()
-	since, err := query.ParseTime(p.Since, now)
-	if err != nil {
-		return v, wrong{err}
-	}
 	c, err := h.config(ctx)
 	if err != nil {
 		return v, err
+	}
+	amiss := func(status int, err error) (view, error) {
+		p.Wrong = visible.Text(err.Error())
+		return view{Template: "simulate", Title: "Simulate", Fixed: true, status: status, basis: c.basis(), Data: p}, nil
+	}
+	since, err := query.ParseTime(p.Since, now)
+	switch {
+	case err != nil:
+		return amiss(http.StatusBadRequest, err)
+	case !since.Before(now):
+		return amiss(http.StatusBadRequest, fmt.Errorf("since %q: nothing was seen since then, it is to come", p.Since))
 	}
 	may := scopeOf(ctx, c)
 	read := decode.Within("pasted.yaml", []byte(p.YAML), decode.Bounds{Bytes: mostWritten, Objects: mostObjects, Take: func(k config.Key) error {
@@ -66,9 +74,9 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 	var closed forbidden
 	switch {
 	case errors.As(read.Refused, &closed):
-		return v, closed
+		return amiss(http.StatusForbidden, closed)
 	case read.Refused != nil:
-		return v, wrong{fmt.Errorf("%w: that is too much for this page; sallyport simulate takes as much as there is memory for", read.Refused)}
+		return amiss(http.StatusBadRequest, fmt.Errorf("%w: that is too much for this page; sallyport simulate takes as much as there is memory for", read.Refused))
 	}
 	findings := read.Findings
 	for _, o := range read.Objects {

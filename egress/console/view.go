@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -30,6 +31,7 @@ type view struct {
 	Template string // "log" for page/log.html
 	Title    string
 	Fixed    bool // the page is not about a time: it has no filter
+	status   int  // of HTTP, where it says what is wrong and keeps what was written; 0: it is an answer
 	basis         // of a page about the configuration
 	Data     any
 	// then makes the page, if it is there, when others have their turn again: it waits for somebody else than the log and the configuration.
@@ -123,7 +125,7 @@ func (h *handler) make(ctx context.Context, r *http.Request, route string, p pag
 	} else {
 		s.view, err = h.inTurn(ctx, r, a, route, p)
 	}
-	status = http.StatusOK
+	status = cmp.Or(s.status, http.StatusOK)
 	if err != nil {
 		s.Template, s.Title, s.Fixed = "error", "No answer", !filtered[a.Path]
 		s.Error, status = h.say(ctx, r, err)

@@ -34,11 +34,19 @@ const identity = `CASE WHEN coalesce(service_account, '') IN ('', 'default') AND
 	`THEN regexp_replace(workload, '(-[bcdfghjklmnpqrstvwxz2456789]{6,10}|-[0-9]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}$|-[0-9]+$', '') ` +
 	`ELSE coalesce(nullif(service_account, ''), nullif(principal, ''), regexp_replace(coalesce(source, ''), ':[0-9]+$', '')) END`
 
+// mostBytes is how many a record counts for in a rule: 1 PiB. Proxies say what they like, and a sum that does not fit would end the rule, for everybody.
+const mostBytes = 1 << 50
+
+// bounded is a column of bytes that is no more than that.
+func bounded(column string) string {
+	return fmt.Sprintf("least(coalesce(%s, 0), %d)::BIGINT", column, mostBytes)
+}
+
 // view selects outgoing traffic between two times: the columns of records, with host in lower case and without a last dot, workload as
 // identity says, pod, and bytes_out and bytes_in as the workload sees them.
 func view(from, to time.Time) string {
-	return "(SELECT * REPLACE (rtrim(lower(host), '.') AS host, " + identity + " AS workload, bytes_sent::BIGINT AS bytes_sent), workload AS pod, " +
-		"bytes_received::BIGINT AS bytes_out, bytes_sent::BIGINT AS bytes_in FROM " + store.Table + " WHERE time >= " + query.Instant(from) + " AND time < " + query.Instant(to) +
+	return "(SELECT * REPLACE (rtrim(lower(host), '.') AS host, " + identity + " AS workload, " + bounded("bytes_sent") + " AS bytes_sent), workload AS pod, " +
+		bounded("bytes_received") + " AS bytes_out, " + bounded("bytes_sent") + " AS bytes_in FROM " + store.Table + " WHERE time >= " + query.Instant(from) + " AND time < " + query.Instant(to) +
 		" AND " + schema.Traffic + " AND coalesce(direction, 'outbound') = 'outbound' AND path <> 'mesh')"
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -304,6 +305,36 @@ func TestHostileRecords(t *testing.T) {
 	n := 0
 	if err := log.QueryRowContext(t.Context(), "SELECT count(*) FROM records").Scan(&n); err != nil || n < 1000 {
 		t.Errorf("%d records, %v", n, err)
+	}
+}
+
+// TestClaims: what one workload's proxies say of numbers, as large as they can be, keeps nobody else's traffic from being looked at, nor is it made small.
+func TestClaims(t *testing.T) {
+	c := newCorpus(1)
+	c.clean(0.2)
+	want := c.bad()
+	for at := begins(); at.Before(end); at = at.Add(time.Hour) {
+		for _, n := range []uint64{math.MaxUint64, math.MaxInt64, 1 << 62} {
+			c.one(at, "liar", "lies.test", sized(n, n, math.MaxInt64))
+		}
+	}
+	for n := range 3 {
+		c.one(end.Add(-time.Hour), "", "", func(r *record.Record) {
+			*r = record.Record{Proxy: "sidecar~10.0.6.6~liar-0.lies~lies.svc", Epoch: 1, Seq: uint64(n + 1), Time: r.Time, Class: record.Gap, Count: math.MaxUint64}
+		})
+	}
+	report := run(t, c.stored(t), detect.BuiltIn(), detect.Options{Inputs: inputs(t)})
+	got := found(report)
+	for rule, each := range want {
+		for _, bad := range each {
+			if !slices.Contains(got[rule], bad) {
+				t.Errorf("%s: %s is not found", rule, bad)
+			}
+		}
+	}
+	at := slices.IndexFunc(report.Findings, func(f detect.Finding) bool { return f.Detection == "gap" && f.Namespace == "lies" })
+	if at < 0 || fmt.Sprint(report.Findings[at].Evidence["lost"]) != "55340232221128654845" {
+		t.Errorf("what is lost is not found, or less: %v", report.Findings)
 	}
 }
 

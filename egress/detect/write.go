@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
 )
 
@@ -19,12 +20,12 @@ var Formats = []string{"table", "json", "ocsf"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "json":
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	case "ocsf":
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		for i := range r.Findings {
 			if err := enc.Encode(r.Findings[i].OCSF(r.Until)); err != nil {
@@ -50,13 +51,13 @@ func (r *Report) Write(w io.Writer, format string) error {
 
 // line is a finding's in a table. The table sees to what terminals must not get.
 func (f *Finding) line() []any {
-	const minute = "2006-01-02 15:04"
+	const minute = "2006-01-02 15:04Z"
 	port := ""
 	if f.Port != 0 {
 		port = strconv.Itoa(int(f.Port))
 	}
 	return []any{f.Severity.String(), f.Detection, f.Who(), f.Host, port, strconv.FormatUint(f.Count, 10), strconv.FormatFloat(f.Score, 'f', 2, 64),
-		f.First.Local().Format(minute), f.Last.Local().Format(minute), cut(f.evidence(), 240)}
+		f.First.UTC().Format(minute), f.Last.UTC().Format(minute), cut(f.evidence(), 240)}
 }
 
 // Who is the workload, with its namespace.
@@ -92,7 +93,7 @@ func (f *Finding) Sentence() string {
 // WriteRules says what rules there are: for people, or as JSON.
 func WriteRules(w io.Writer, format string, rules []*Rule) error {
 	if format == "json" {
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(visible.JSON(w))
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(rules)

@@ -54,12 +54,15 @@ func ParseVerdict(text string) (record.Verdict, error) {
 	return "", fmt.Errorf("verdict %q: it is allowed or denied", text)
 }
 
+// timeLayouts are those of RFC 3339, with a space for its T, and without seconds or a zone: what is printed here can be given back. Without a zone it is UTC.
+var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04", "2006-01-02T15:04Z07:00", "2006-01-02 15:04", "2006-01-02 15:04Z07:00"}
+
 // ParseTime reads a time of RFC 3339, a date, or how long before now: a duration like 90s, 1h30m, 7d, 2w.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+	for _, layout := range timeLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}

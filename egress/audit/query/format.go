@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/ocsf"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/schema"
@@ -52,7 +53,7 @@ func NewTailWriter(format string, w io.Writer) (Writer, error) {
 }
 
 func newEncoder(w io.Writer) *json.Encoder {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(visible.JSON(w))
 	enc.SetEscapeHTML(false)
 	return enc
 }
@@ -84,7 +85,7 @@ func (j *jsonArray) item(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(j.w, lead+string(b))
+	_, err = io.WriteString(visible.JSON(j.w), lead+string(b))
 	return err
 }
 

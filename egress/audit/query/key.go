@@ -32,6 +32,7 @@ var keys = []Key{
 	workloadKey("workload", "NAMESPACE/NAME, or NAMESPACE for all in it: the name of a pod or a service account", "workload:shop/cart", "namespace", "workload", "service_account").
 		withRolled(workloadKey("", "", "", "namespace", "service_account")),
 	texts("account", "the sender's service account", "account:cart", "service_account"),
+	texts("pod", "the sender's pod", "pod:cart-6d5f7c9b4-*", "workload"),
 	listed("label", "one of the sender's labels, KEY=VALUE", "label:app=cart", "labels"),
 	workloadKey("to", "the workload of the mesh that was reached, like `workload`", "to:shop/db", "destination_namespace", "destination_workload", "destination_service_account"),
 	oneOf("verdict", "`allowed` or `denied`", "verdict:denied", "verdict", string(record.Allowed), string(record.Denied)),

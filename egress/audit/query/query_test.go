@@ -162,11 +162,29 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestTimesComeBack: a time that a table prints is the same one as a bound, wherever the program runs; of two records in the hour that a wall's clock has twice each has its own.
+func TestTimesComeBack(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	local := time.Local
+	time.Local = berlin
+	t.Cleanup(func() { time.Local = local })
+	for _, at := range []time.Time{time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC), time.Date(2026, 10, 25, 1, 30, 0, 5e6, time.UTC), time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC), noon} {
+		printed := schema.Cells(&record.Record{Time: at})[0]
+		if got, err := ParseTime(printed, noon); err != nil || !got.Equal(at) {
+			t.Errorf("%s is printed as %q, which is %v, %v", at, printed, got, err)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"": {}, "1h": noon.Add(-time.Hour), "7d": noon.AddDate(0, 0, -7), "1w2d3h4m": noon.Add(-(9*24 + 3) * time.Hour).Add(-4 * time.Minute),
 		"2027-04-01T00:00:00Z": time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC), "2027-04-01": time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC),
-		"2027-04-01T02:00:00+02:00": time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC),
+		"2027-04-01T02:00:00+02:00": time.Date(2027, 4, 1, 0, 0, 0, 0, time.UTC), "2027-04-01T02:00": time.Date(2027, 4, 1, 2, 0, 0, 0, time.UTC), "2027-04-01 02:00": time.Date(2027, 4, 1, 2, 0, 0, 0, time.UTC),
+		"2027-04-01 02:00Z": time.Date(2027, 4, 1, 2, 0, 0, 0, time.UTC), "2027-04-01 02:00:01.250Z": time.Date(2027, 4, 1, 2, 0, 1, 250e6, time.UTC),
 	} {
 		if got, err := ParseTime(text, noon); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v", text, got, err)

@@ -53,7 +53,10 @@ func Cells(r *record.Record) (out []string) {
 // ofGaps are the columns that say something of records that are missing.
 var ofGaps = map[string]bool{"time": true, "verdict": true, "workload": true, "reason": true}
 
-func localTime(r *record.Record) string { return r.Time.Local().Format("2006-01-02 15:04:05.000") }
+// timeLayout is of UTC, as everything that is asked by times is; what a clock on a wall says comes twice in an hour of autumn.
+const timeLayout = "2006-01-02 15:04:05.000Z"
+
+func timeUTC(r *record.Record) string { return r.Time.UTC().Format(timeLayout) }
 
 // workload is NS/POD, or NS/SERVICEACCOUNT where no pod is known; of a gap, the proxy.
 func workload(r *record.Record) string {

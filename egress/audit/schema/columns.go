@@ -15,7 +15,7 @@ var Columns = []Column{
 	ofNumber("epoch", "epoch", "when that proxy's spool began; `(proxy, epoch, seq)` tells records apart", func(r *record.Record) *uint64 { return &r.Epoch }),
 	ofNumber("seq", "seq", "the record's number in that spool", func(r *record.Record) *uint64 { return &r.Seq }),
 	ofTime("time", "time", "when the connection or request began, in UTC", func(r *record.Record) *time.Time { return &r.Time }).
-		shown("TIME", len("2006-01-02 15:04:05.000"), localTime),
+		shown("TIME", len(timeLayout), timeUTC),
 	ofText("class", "class", "`network`, `http`, `dns`, `gap` where records are missing, or `action` for what somebody did by a page or a command", func(r *record.Record) *record.Class { return &r.Class }),
 	ofText("verdict", "verdict", "`allowed` or `denied`", func(r *record.Record) *record.Verdict { return &r.Verdict }).
 		shown("VERDICT", 7, func(r *record.Record) string { return string(r.Verdict) }),

@@ -9,5 +9,5 @@
 -- needs: feed
 
 SELECT namespace, workload, host, port, min(time) AS first, max(time) AS last, count(*) AS count, any_value(entry) AS entry,
-  count(*) FILTER (verdict = 'denied') AS denied, sum(bytes_out)::BIGINT AS bytes_out
+  count(*) FILTER (verdict = 'denied') AS denied, sum(bytes_out) AS bytes_out
 FROM traffic JOIN $feed feed USING (host) GROUP BY namespace, workload, host, port ORDER BY count DESC

@@ -26,5 +26,5 @@ WITH settled AS (
   FROM fresh LEFT JOIN used USING (namespace, workload, domain) WHERE coalesce(used.hosts, 0) < $siblings
 )
 SELECT namespace, workload, CASE WHEN together > $siblings THEN '*.' || domain ELSE host END AS host, min(port) AS port,
-  min(first) AS first, max(last) AS last, sum(n)::BIGINT AS count, count(*) AS hosts, sum(bytes)::BIGINT AS bytes_out
+  min(first) AS first, max(last) AS last, sum(n)::BIGINT AS count, count(*) AS hosts, sum(bytes) AS bytes_out
 FROM counted GROUP BY 1, 2, 3 ORDER BY bytes_out DESC, host

@@ -9,5 +9,5 @@
 -- param lost integer = 1: so many at least
 
 SELECT regexp_extract(proxy, '^[^~]*~[^~]*~(.*)\.([^.~]+)~', 2) AS namespace, coalesce(nullif(regexp_extract(proxy, '^[^~]*~[^~]*~(.*)\.([^.~]+)~', 1), ''), proxy) AS workload,
-  '' AS host, min(time) AS first, max(time) AS last, count(*) AS count, sum(lost)::BIGINT AS lost, mode(reason)[1:200] AS reason
+  '' AS host, min(time) AS first, max(time) AS last, count(*) AS count, sum(lost) AS lost, mode(reason)[1:200] AS reason
 FROM records WHERE class = 'gap' AND time >= $since AND time < $until GROUP BY 1, 2 HAVING sum(lost) >= $lost ORDER BY lost DESC

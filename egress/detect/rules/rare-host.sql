@@ -10,7 +10,7 @@
 -- param days integer = 2: used on so many days at most
 
 WITH recent AS (
-  SELECT namespace, workload, host, min(port) AS port, min(time) AS first, max(time) AS last, count(*) AS n, sum(bytes_out)::BIGINT AS bytes
+  SELECT namespace, workload, host, min(port) AS port, min(time) AS first, max(time) AS last, count(*) AS n, sum(bytes_out) AS bytes
   FROM traffic WHERE verdict = 'allowed' AND path = 'passthrough' AND host <> '' GROUP BY namespace, workload, host
 ), everywhere AS (
   SELECT host, count(DISTINCT namespace || '/' || workload) AS workloads, count(DISTINCT epoch_us(time) // 86400000000) AS days

@@ -26,7 +26,7 @@ func Write(w io.Writer, format string, r *simulate.Report) error {
 	case "table":
 		return writeText(w, r)
 	case "json":
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(visible.JSON(w))
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(struct {
