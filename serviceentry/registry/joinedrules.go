@@ -2,8 +2,10 @@ package registry
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -19,14 +21,74 @@ const MostSubsets = 256
 // joined with nothing, since what it asks for is not known, and what would bring more than MostSubsets stands apart.
 func joinRules(objects []*DestinationRule) (out []*DestinationRule) {
 	slices.SortFunc(objects, (*DestinationRule).before)
+	var all []*joining
+	alike := map[string][]*joining{}
 	for _, r := range objects {
-		if i := slices.IndexFunc(out, r.joins); i >= 0 {
-			out[i] = out[i].join(r)
-		} else {
-			out = append(out, r)
+		key := r.joinedBy()
+		i := slices.IndexFunc(alike[key], func(j *joining) bool { return j.takes(r) })
+		if i < 0 {
+			j := &joining{subsets: map[string]bool{}}
+			all, alike[key] = append(all, j), append(alike[key], j)
+			i = len(alike[key]) - 1
 		}
+		alike[key][i].add(r)
+	}
+	for _, j := range all {
+		out = append(out, j.rule())
 	}
 	return out
+}
+
+// joining is a rule that is being put together.
+type joining struct {
+	objects []*DestinationRule // the oldest first
+	subsets map[string]bool    // their names
+}
+
+// joinedBy is the same of objects that are for the same workloads, and exported alike.
+func (r *DestinationRule) joinedBy() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v%q", r.ExportTo.All, r.ExportTo.Namespaces)
+	for _, name := range slices.Sorted(maps.Keys(r.Selector)) {
+		fmt.Fprintf(&b, "%q%q", name, r.Selector[name])
+	}
+	return b.String()
+}
+
+// takes says whether a younger object, exported alike, is of the same rule.
+func (j *joining) takes(r *DestinationRule) bool {
+	return r.Refused == "" && j.objects[0].Refused == "" && len(r.Subsets)+len(j.subsets) <= MostSubsets
+}
+
+func (j *joining) add(r *DestinationRule) {
+	j.objects = append(j.objects, r)
+	for _, s := range r.Subsets {
+		j.subsets[s.Name] = true
+	}
+}
+
+// rule is what the objects come to.
+func (j *joining) rule() *DestinationRule {
+	if len(j.objects) == 1 {
+		return j.objects[0]
+	}
+	out := *j.objects[0]
+	if i := slices.IndexFunc(j.objects, func(r *DestinationRule) bool { return r.policy }); i >= 0 {
+		out = *j.objects[i]
+	}
+	out.parts, out.Subsets = j.objects, nil
+	there := map[string]bool{}
+	for _, r := range j.objects {
+		for _, s := range r.Subsets {
+			if !there[s.Name] {
+				there[s.Name], out.Subsets = true, append(out.Subsets, s)
+			}
+		}
+	}
+	out.sortSubsets()
+	out.distinct = nil
+	out.tellApart()
+	return &out
 }
 
 // ofOthers are the rules that are not of a namespace, and the objects of those that are.
@@ -53,31 +115,6 @@ func (r *DestinationRule) objects() []*DestinationRule {
 func (r *DestinationRule) before(o *DestinationRule) int {
 	a, b := r.objects()[0], o.objects()[0]
 	return cmp.Or(a.Created.Compare(b.Created), a.Key.Compare(b.Key))
-}
-
-// joins says whether a younger object is of the same rule as an older one.
-func (r *DestinationRule) joins(older *DestinationRule) bool {
-	return r.Refused == "" && older.Refused == "" && maps.Equal(r.Selector, older.Selector) && r.ExportTo.equal(older.ExportTo) &&
-		len(r.Subsets)+len(older.Subsets) <= MostSubsets
-}
-
-// join is the rule with what a younger object adds.
-func (r *DestinationRule) join(younger *DestinationRule) *DestinationRule {
-	out := *r
-	if !r.policy && younger.policy {
-		out = *younger
-	}
-	out.parts = append(slices.Clip(r.objects()), younger)
-	out.Subsets = slices.Clone(r.Subsets)
-	for _, s := range younger.Subsets {
-		if _, there := r.Subset(s.Name); !there {
-			out.Subsets = append(out.Subsets, s)
-		}
-	}
-	out.sortSubsets()
-	out.distinct = nil
-	out.tellApart()
-	return &out
 }
 
 // JoinedRules gives DestinationRules of one namespace about one host by the rules that they come to, each list the oldest first.

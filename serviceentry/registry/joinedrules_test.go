@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -78,5 +79,29 @@ func TestRulesOfOneHost(t *testing.T) {
 				t.Errorf("%s, backwards %v: of %s, subsets %v, TLS %+v", tt.name, backwards, rule.Key, names, got)
 			}
 		}
+	}
+}
+
+// BenchmarkRulesOfOneHost is what one more DestinationRule of a namespace costs where many of it are for the same host.
+func BenchmarkRulesOfOneHost(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			cfg := mesh.Default()
+			r := registry.New(&cfg)
+			rule := func(i int) config.Change {
+				o := &config.Object{Key: config.Key{Kind: config.KindDestinationRule, Namespace: "shop", Name: strconv.Itoa(i)}, Hash: uint64(i + 1), Created: time.Unix(int64(i), 0), Spec: &networking.DestinationRule{
+					Host: "api.example.com", Subsets: []*networking.Subset{{Name: "v" + strconv.Itoa(i%200), Labels: map[string]string{"version": "1"}}},
+				}}
+				return config.Change{Key: o.Key, Object: o}
+			}
+			for i := range n {
+				r.Apply([]config.Change{rule(i)})
+			}
+			for i := n; b.Loop(); i++ {
+				last := rule(i)
+				r.Apply([]config.Change{last})
+				r.Apply([]config.Change{{Key: last.Key}})
+			}
+		})
 	}
 }
