@@ -32,6 +32,7 @@ func (r *report) httpRoute(field string, h *networking.HTTPRoute, delegate, atGa
 	r.directResponse(at(field, "directResponse"), h.DirectResponse)
 	r.rewrite(at(field, "rewrite"), h.Rewrite)
 	r.cors(at(field, "corsPolicy"), h.CorsPolicy)
+	r.withoutEffect(field, h)
 }
 
 // httpActions checks that a route does exactly one thing.
@@ -97,7 +98,9 @@ func (r *report) retries(field string, t *networking.HTTPRetry) {
 	if t.RetryOn == "" {
 		return
 	}
-	for _, condition := range strings.Split(t.RetryOn, ",") {
+	conditions := strings.Split(t.RetryOn, ",")
+	r.unasked(at(field, "retryOn"), conditions)
+	for _, condition := range conditions {
 		if !slices.Contains(retryConditions, condition) && !isStatus(condition) {
 			r.reject(at(field, "retryOn"), condition, "is nothing to retry on", "write statuses, or some of "+strings.Join(retryConditions, ", "))
 		}
@@ -114,6 +117,9 @@ func (r *report) redirect(field string, d *networking.HTTPRedirect) {
 	if d.Scheme != "" && d.Scheme != "http" && d.Scheme != "https" {
 		r.reject(at(field, "scheme"), d.Scheme, "is no scheme", "write http or https")
 	}
+	r.oneLine(at(field, "uri"), d.Uri)
+	r.oneLine(at(field, "prefixRewrite"), d.PrefixRewrite)
+	r.oneLine(at(field, "authority"), d.Authority)
 	if c := d.RedirectCode; c != 0 && (c < 300 || c > 399) {
 		r.reject(at(field, "redirectCode"), c, "is no redirect's status", "write 301, 302, 303, 307 or 308")
 	}
@@ -155,8 +161,12 @@ func (r *report) rewrite(field string, w *networking.HTTPRewrite) {
 	if w.Uri == "" && w.Authority == "" && w.UriRegexRewrite == nil {
 		r.reject(field, nil, "says nothing", "write uri, authority or uriRegexRewrite")
 	}
+	r.oneLine(at(field, "uri"), w.Uri)
+	r.oneLine(at(field, "authority"), w.Authority)
 	if u := w.UriRegexRewrite; u != nil {
 		r.regex(at(field, "uriRegexRewrite.match"), u.Match)
+		r.oneLine(at(field, "uriRegexRewrite.rewrite"), u.Rewrite)
+		r.replacement(at(field, "uriRegexRewrite.rewrite"), u.Match, u.Rewrite)
 		if u.Rewrite == "" {
 			r.reject(at(field, "uriRegexRewrite.rewrite"), nil, "it is missing", `write what takes the place of the match, as in "/\1"`)
 		}
@@ -176,10 +186,10 @@ func (r *report) mirrors(field string, h *networking.HTTPRoute) {
 		}
 		r.warn(at(field, "mirrorPercent"), p.Value, "is deprecated", "write mirrorPercentage")
 	}
-	r.within100(at(field, "mirrorPercentage.value"), h.MirrorPercentage)
+	r.copied(at(field, "mirrorPercentage.value"), h.MirrorPercentage)
 	for i, m := range h.Mirrors {
 		r.destination(at(field, "mirrors", i, "destination"), m.Destination)
-		r.within100(at(field, "mirrors", i, "percentage.value"), m.Percentage)
+		r.copied(at(field, "mirrors", i, "percentage.value"), m.Percentage)
 	}
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 	"unicode"
@@ -49,10 +50,14 @@ func (r *report) consistentHash(field string, h *networking.LoadBalancerSettings
 		r.hashedName(at(field, "httpQueryParameterName"), key.HttpQueryParameterName)
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
 		r.cookie(at(field, "httpCookie"), key.HttpCookie)
+	case nil:
+		r.warn(field, nil, "says not what is hashed, so each request's endpoint is chosen at random", "write one of httpHeaderName, httpCookie, httpQueryParameterName and useSourceIp")
 	}
 	if h.MinimumRingSize != 0 && h.HashAlgorithm != nil {
 		r.reject(at(field, "minimumRingSize"), h.MinimumRingSize, "cannot be set together with ringHash or maglev", "write ringHash.minimumRingSize instead")
 	}
+	r.ringSize(at(field, "minimumRingSize"), h.MinimumRingSize)
+	r.ringSize(at(field, "ringHash.minimumRingSize"), h.GetRingHash().GetMinimumRingSize())
 	if m := h.GetMaglev(); m != nil {
 		r.tableSize(at(field, "maglev.tableSize"), m.TableSize)
 	}
@@ -68,6 +73,15 @@ func (r *report) hashedName(field, name string) {
 
 // mostEntries is below the size of Envoy's largest Maglev table.
 const mostEntries = 5000011
+
+// mostInRing is how many entries proxies are given at most (xds/translate/farend): more cost memory in each of their threads, at each change.
+const mostInRing = 65537
+
+func (r *report) ringSize(field string, n uint64) {
+	if n > mostInRing {
+		r.warn(field, n, fmt.Sprintf("is more than proxies are given, which is %d", mostInRing), fmt.Sprintf("write at most %d", mostInRing))
+	}
+}
 
 func (r *report) tableSize(field string, n uint64) {
 	if n == 0 || n >= mostEntries || !new(big.Int).SetUint64(n).ProbablyPrime(0) {

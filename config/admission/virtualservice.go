@@ -53,6 +53,7 @@ func (r *report) virtualService(v *networking.VirtualService) {
 	for i, h := range v.Http {
 		r.httpRoute(at("spec.http", i), h, delegate, atGateways)
 	}
+	r.reached(v.Http)
 	named := hostSetOf(v.Hosts)
 	for i, t := range v.Tls {
 		r.tlsRoute(at("spec.tls", i), t, named, atGateways)
