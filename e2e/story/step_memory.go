@@ -44,11 +44,10 @@ const (
 
 func manyHost(i int) string { return fmt.Sprintf("h-%05d.many.test", i) }
 
-// usedOfMany are those that the pod uses: the first ones, and the last.
-func usedOfMany() []string {
-	names := []string{manyHost(manyHosts - 1)}
+// usedOfMany are those that the pod uses: the last ones of the few, and of the many.
+func usedOfMany() (names []string) {
 	for i := range usedHosts {
-		names = append(names, manyHost(i))
+		names = append(names, manyHost(i), manyHost(manyHosts-1-i))
 	}
 	return names
 }
@@ -103,11 +102,9 @@ func (s *Scene) sidecarHolds(ctx context.Context, registered int, fetch string) 
 	if err := errors.Join(s.Config.Write(manyFile, manyEntries(registered)), s.SetFetch(fetch), s.Controller.kill(ctx), s.Controller.up(ctx), s.App.Restart(ctx, true)); err != nil {
 		return 0, err
 	}
-	if err := world.Within(ctx, 3*time.Minute, func() error { return s.uses(ctx, manyHost(registered-1)) }); err != nil {
-		return 0, err
-	}
+	// A first use is refused with words when the controller, which is new, has not answered for some seconds.
 	for i := range usedHosts {
-		if err := s.uses(ctx, manyHost(i)); err != nil {
+		if err := world.Within(ctx, 3*time.Minute, func() error { return s.uses(ctx, manyHost(registered-1-i)) }); err != nil {
 			return 0, err
 		}
 	}
