@@ -73,6 +73,19 @@ func upEcho(t *testing.T, serve func(net.Conn) io.ReadWriteCloser) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+// upWriter writes files of a folder, each whole at once.
+func upWriter(t *testing.T, dir string) func(name, text string) {
+	return func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, ".new"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func upEntry(name, host, resolution, ports string) string {
 	return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: %s, namespace: default}\nspec: {hosts: [%q], location: MESH_EXTERNAL, resolution: %s, exportTo: [\".\"], ports: %s}\n",
 		name, host, resolution, ports)
@@ -104,15 +117,7 @@ func TestUpEndsWhatIsDenied(t *testing.T) {
 		return c
 	})
 	dir := programs.dir(t)
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, ".new"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := upWriter(t, dir)
 	policy := func(rules string) {
 		t.Helper()
 		write("policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: ["+rules+"]}\n")

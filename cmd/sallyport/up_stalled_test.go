@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -63,15 +62,7 @@ func upStalled(c net.Conn) (state uint8, err error) {
 func TestUpEndsWhatNobodyReads(t *testing.T) {
 	programs := upPrograms(t)
 	dir := programs.dir(t)
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, ".new"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := upWriter(t, dir)
 	plain, web := newUpFlood(t, false), newUpFlood(t, true)
 	write("one.yaml", upEntry("one", "one.test", "DNS", fmt.Sprintf("[{number: %d, name: tcp, protocol: TCP}, {number: %d, name: http, protocol: HTTP}]", plain.port, web.port)))
 	write("policy.yaml", "apiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: list, namespace: default}\nspec: {rules: [{hosts: [one.test], action: Allow}]}\n")
