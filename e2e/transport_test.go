@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,7 @@ spec:
 			case begun && (err != nil || status != http.StatusOK):
 				t.Errorf("edit %d, to %s: a request between is answered %d %q, %v", edit, want, status, body, err)
 			}
-			return fmt.Errorf("%d %q, %v", status, body, err)
+			return errors.Join(fmt.Errorf("%d %q", status, body), err)
 		}); err != nil {
 			t.Fatalf("edit %d: requests are not %s: %v", edit, want, err)
 		}

@@ -98,10 +98,6 @@ func (e ExportTo) Includes(ns string) bool {
 	return found
 }
 
-func (e ExportTo) equal(o ExportTo) bool {
-	return e.All == o.All && slices.Equal(e.Namespaces, o.Namespaces)
-}
-
 // within is what is left of it in one namespace.
 func (e ExportTo) within(ns string) ExportTo {
 	if !e.Includes(ns) {
