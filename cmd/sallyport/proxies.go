@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,8 +95,7 @@ func (p connectedProxy) refused() []string {
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(visible.JSON(w))
-	e.SetEscapeHTML(false)
+	e := visible.Encoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +68,7 @@ func (r *report) replacement(field, match, rewrite string) {
 	if route.CheckRegex(match) != nil {
 		return // it is said of that
 	}
-	groups := regexp.MustCompile(match).NumSubexp()
+	groups := route.Groups(match)
 	for i := 0; i < len(rewrite); i++ {
 		if rewrite[i] != '\\' {
 			continue

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) {
@@ -74,12 +76,10 @@ func (r *report) hashedName(field, name string) {
 // mostEntries is below the size of Envoy's largest Maglev table.
 const mostEntries = 5000011
 
-// mostInRing is how many entries proxies are given at most (xds/translate/farend): more cost memory in each of their threads, at each change.
-const mostInRing = 65537
-
+// ringSize warns of a ring that proxies are not given.
 func (r *report) ringSize(field string, n uint64) {
-	if n > mostInRing {
-		r.warn(field, n, fmt.Sprintf("is more than proxies are given, which is %d", mostInRing), fmt.Sprintf("write at most %d", mostInRing))
+	if n > registry.MostInTable {
+		r.warn(field, n, fmt.Sprintf("is more than proxies are given, which is %d", registry.MostInTable), fmt.Sprintf("write at most %d", registry.MostInTable))
 	}
 }
 

@@ -2,6 +2,7 @@ package visible
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"unicode/utf16"
@@ -11,6 +12,13 @@ import (
 // JSON writes JSON to a terminal, or wherever it is led: characters that nobody would see as they are, and those that a terminal obeys, are escaped as JSON has
 // it, so that it says the same. What is written at once has to be whole characters, as an encoder's values are.
 func JSON(w io.Writer) io.Writer { return jsonWriter{w} }
+
+// Encoder writes values so, one a line; what HTML would need is left as it is.
+func Encoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(JSON(w))
+	e.SetEscapeHTML(false)
+	return e
+}
 
 type jsonWriter struct{ to io.Writer }
 

@@ -20,13 +20,11 @@ var Formats = []string{"table", "json", "ocsf"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "json":
-		enc := json.NewEncoder(visible.JSON(w))
-		enc.SetEscapeHTML(false)
+		enc := visible.Encoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	case "ocsf":
-		enc := json.NewEncoder(visible.JSON(w))
-		enc.SetEscapeHTML(false)
+		enc := visible.Encoder(w)
 		for i := range r.Findings {
 			if err := enc.Encode(r.Findings[i].OCSF(r.Until)); err != nil {
 				return err
@@ -93,8 +91,7 @@ func (f *Finding) Sentence() string {
 // WriteRules says what rules there are: for people, or as JSON.
 func WriteRules(w io.Writer, format string, rules []*Rule) error {
 	if format == "json" {
-		enc := json.NewEncoder(visible.JSON(w))
-		enc.SetEscapeHTML(false)
+		enc := visible.Encoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(rules)
 	}

@@ -73,6 +73,10 @@ func (r *DestinationRule) Subset(name string) (Subset, bool) {
 	return r.Subsets[i], true
 }
 
+// MostInTable is how many entries a table for consistent hashing has at most: each cluster has one, and whoever writes a rule
+// must not take a shared gateway's memory. It is Envoy's own size for Maglev, and a prime number.
+const MostInTable = 65537
+
 // SubsetTraffic is what a rule says for a port of a subset: as in Istio, each part that the subset has stands in for the rule's, and
 // what it has for the port stands in for all of that, whatever it leaves out. "" is no subset.
 func (r *DestinationRule) SubsetTraffic(name string, port uint32) TrafficPolicy {

@@ -40,6 +40,9 @@ func CheckRegex(expr string) error {
 	return nil
 }
 
+// Groups is how many groups an expression has, which is one (CheckRegex).
+func Groups(expr string) int { return regexp.MustCompile(latin1(expr)).NumSubexp() }
+
 // instructions is about how many RE2 makes of one of Go's: one a range of bytes.
 func instructions(i *syntax.Inst) int {
 	n := 1

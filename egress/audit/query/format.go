@@ -34,9 +34,9 @@ func NewWriter(format string, w io.Writer) (Writer, error) {
 	case "csv":
 		return newCSV(w), nil
 	case "ocsf":
-		return &jsonLines{enc: newEncoder(w), of: func(r record.Record) any { return ocsf.FromRecord(r) }}, nil
+		return &jsonLines{enc: visible.Encoder(w), of: func(r record.Record) any { return ocsf.FromRecord(r) }}, nil
 	case "jsonl":
-		return &jsonLines{enc: newEncoder(w), of: func(r record.Record) any { return r }}, nil
+		return &jsonLines{enc: visible.Encoder(w), of: func(r record.Record) any { return r }}, nil
 	}
 	return nil, fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
@@ -50,12 +50,6 @@ func NewTailWriter(format string, w io.Writer) (Writer, error) {
 		format = "jsonl" // an array would never be closed
 	}
 	return NewWriter(format, w)
-}
-
-func newEncoder(w io.Writer) *json.Encoder {
-	enc := json.NewEncoder(visible.JSON(w))
-	enc.SetEscapeHTML(false)
-	return enc
 }
 
 type jsonLines struct {

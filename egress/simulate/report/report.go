@@ -5,7 +5,6 @@ package report
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -26,8 +25,7 @@ func Write(w io.Writer, format string, r *simulate.Report) error {
 	case "table":
 		return writeText(w, r)
 	case "json":
-		e := json.NewEncoder(visible.JSON(w))
-		e.SetEscapeHTML(false)
+		e := visible.Encoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(struct {
 			*simulate.Report

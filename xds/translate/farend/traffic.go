@@ -17,10 +17,6 @@ import (
 	"github.com/sallyport/sallyport/xds/envoy"
 )
 
-// mostInTable is how many entries a table for consistent hashing has at most: each cluster has one, and whoever writes a rule
-// must not take a shared gateway's memory. It is Envoy's own size for Maglev, and a prime number.
-const mostInTable = 65537
-
 // applyTraffic makes a cluster use its endpoints as a rule says.
 func applyTraffic(c *clusterv3.Cluster, t registry.TrafficPolicy, port registry.Port) {
 	limit(c, t.Pool)
@@ -196,19 +192,19 @@ func balanceByHash(c *clusterv3.Cluster, h *networking.LoadBalancerSettings_Cons
 	if m := h.GetMaglev(); m != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV
 		if m.TableSize > 0 {
-			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(min(m.TableSize, mostInTable))}}
+			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(min(m.TableSize, registry.MostInTable))}}
 		}
 		return
 	}
 	size := uint64(1024) // Istio's, and Envoy's
 	for _, n := range []uint64{h.GetMinimumRingSize(), h.GetRingHash().GetMinimumRingSize()} {
 		if n > 0 {
-			size = min(n, mostInTable)
+			size = min(n, registry.MostInTable)
 		}
 	}
 	c.LbPolicy = clusterv3.Cluster_RING_HASH
 	c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{
-		MinimumRingSize: wrapperspb.UInt64(size), MaximumRingSize: wrapperspb.UInt64(max(size, mostInTable)),
+		MinimumRingSize: wrapperspb.UInt64(size), MaximumRingSize: wrapperspb.UInt64(max(size, registry.MostInTable)),
 	}}
 }
 
