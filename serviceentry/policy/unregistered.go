@@ -79,7 +79,7 @@ func rule(r resolve.OutboundPolicy) string {
 // sees one entry.
 func (a asking) hidden(d Destination) (why string, missing bool) {
 	ns := a.workload.Namespace
-	own := &registry.Service{Host: d.Host, Namespace: ns}
+	own := &registry.Service{Host: d.Host, Namespace: ns, Traits: &registry.Traits{}}
 	if _, is := host.Addr(d.Host); is {
 		own.Host = HostOfAddress(d.Host)
 	}

@@ -39,7 +39,7 @@ func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
 // AliasAt finds the alias by its full name, if a workload in ns sees it.
 func (s *Snapshot) AliasAt(host, ns string, scope *SidecarScope) *Alias {
 	a, ok := s.aliases.Get(host)
-	if !ok || !a.ExportTo.Includes(ns) || !scope.Sees(ns, &Service{Host: host, Namespace: a.Ref.Namespace}, 0) || s.Visible(host, ns, scope) != nil {
+	if !ok || !a.ExportTo.Includes(ns) || !scope.Sees(ns, &Service{Host: host, Namespace: a.Ref.Namespace, Traits: &Traits{}}, 0) || s.Visible(host, ns, scope) != nil {
 		return nil
 	}
 	return a

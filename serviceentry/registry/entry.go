@@ -27,24 +27,26 @@ const (
 func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string, cfg *mesh.Config) []*Service {
 	external := spec.Location == networking.ServiceEntry_MESH_EXTERNAL
 	base := Service{
-		Namespace:           o.Namespace,
-		Source:              o.Key,
-		Revision:            o.Revision,
-		Created:             o.Created,
+		Namespace:  o.Namespace,
+		Source:     o.Key,
+		Revision:   o.Revision,
+		Created:    o.Created,
+		Ports:      entryPorts(spec.Ports),
+		Resolution: entryResolution(spec.Resolution),
+		Endpoints:  entryEndpoints(spec.Endpoints),
+	}
+	traits := Traits{
 		External:            external,
-		Ports:               entryPorts(spec.Ports),
-		Resolution:          entryResolution(spec.Resolution),
 		Addresses:           prefixes(spec.Addresses),
-		Endpoints:           entryEndpoints(spec.Endpoints),
 		ExportTo:            exportTo(spec.ExportTo, o.Namespace, cfg.DefaultServiceEntryExportTo),
 		SANs:                slices.Sorted(slices.Values(spec.SubjectAltNames)),
 		TrafficDistribution: prefersOf(o, nil),
 		Beside:              uint16(min(max(len(spec.Hosts)-1, 0), math.MaxUint16)),
 	}
 	if external {
-		base.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
-		base.RootExit = !base.Exit.IsZero() && o.Namespace == cfg.RootNamespace
-		base.Borrowed = !base.Exit.IsZero() && base.Exit != Ref(cfg.DefaultGateway) && base.Exit.Namespace != o.Namespace && o.Namespace != cfg.RootNamespace
+		traits.Exit = exit(o.Annotations[GatewayAnnotation], nsGateway, Ref(cfg.DefaultGateway))
+		traits.RootExit = !traits.Exit.IsZero() && o.Namespace == cfg.RootNamespace
+		traits.Borrowed = !traits.Exit.IsZero() && traits.Exit != Ref(cfg.DefaultGateway) && traits.Exit.Namespace != o.Namespace && o.Namespace != cfg.RootNamespace
 	}
 	services := make([]*Service, 0, len(spec.Hosts))
 	for _, h := range spec.Hosts {
@@ -52,8 +54,9 @@ func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 			continue // nothing looks hosts up by a part of a label
 		}
 		s := base
+		s.Traits = new(traits) // its own until it is sealed
 		s.Host = CanonicalHost(h)
-		if field, why := cfg.Withheld(o.Namespace, spec, host.Name(s.Host), mesh.Gateway(base.Exit)); why != "" {
+		if field, why := cfg.Withheld(o.Namespace, spec, host.Name(s.Host), mesh.Gateway(traits.Exit)); why != "" {
 			s.Withheld = &ExportRefusal{field, why}
 			s.ExportTo = s.ExportTo.within(o.Namespace)
 		}

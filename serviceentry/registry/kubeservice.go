@@ -16,19 +16,21 @@ import (
 // fromKubeService makes the mesh's view of a Kubernetes Service. Of its endpoints a headless one has the addresses.
 func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *EndpointSet, at *Snapshot) *Service {
 	s := &Service{
-		Host:                Ref{o.Namespace, o.Name}.Host(),
-		Namespace:           o.Namespace,
-		Source:              o.Key,
-		Revision:            o.Revision,
-		Created:             o.Created,
-		Ports:               kubePorts(spec.Spec.Ports),
-		Resolution:          Static,
-		Addresses:           clusterIPs(spec),
-		TrafficDistribution: prefersOf(o, spec),
-		NodeLocal:           nodeLocal(spec),
-		HasSelector:         len(spec.Spec.Selector) > 0,
-		ByClientIP:          spec.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
-		ExportTo:            exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
+		Host:       Ref{o.Namespace, o.Name}.Host(),
+		Namespace:  o.Namespace,
+		Source:     o.Key,
+		Revision:   o.Revision,
+		Created:    o.Created,
+		Ports:      kubePorts(spec.Spec.Ports),
+		Resolution: Static,
+		Traits: &Traits{
+			Addresses:           clusterIPs(spec),
+			TrafficDistribution: prefersOf(o, spec),
+			NodeLocal:           nodeLocal(spec),
+			HasSelector:         len(spec.Spec.Selector) > 0,
+			ByClientIP:          spec.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+			ExportTo:            exportTo(splitList(o.Annotations[exportAnnotation]), o.Namespace, at.Mesh.DefaultServiceExportTo),
+		},
 	}
 	if headless(spec) {
 		s.Resolution, s.Addresses = None, nil

@@ -256,7 +256,7 @@ func (b *batch) noteAsked(key config.Key, now localityNeeds) {
 
 // noteAskedBy notes it of a Service, or a ServiceEntry.
 func (b *batch) noteAskedBy(c config.Change) {
-	svc := &Service{}
+	svc := &Service{Traits: &Traits{}}
 	if c.Object != nil {
 		spec, _ := c.Object.Spec.(*corev1.Service)
 		svc.TrafficDistribution, svc.NodeLocal = prefersOf(c.Object, spec), spec != nil && nodeLocal(spec)

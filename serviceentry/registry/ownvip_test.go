@@ -24,7 +24,7 @@ func TestSettleLooksWhereSomethingTurned(t *testing.T) {
 			}
 		}
 		if len(now) == len(was) {
-			now = append(now, &Service{Host: host, Namespace: ns, Source: config.Key{Kind: config.KindServiceEntry, Namespace: ns, Name: host}, Resolution: DNS})
+			now = append(now, &Service{Host: host, Namespace: ns, Source: config.Key{Kind: config.KindServiceEntry, Namespace: ns, Name: host}, Resolution: DNS, Traits: &Traits{}})
 		}
 		list[host] = now
 		m.claim(host, root, was, now)

@@ -30,6 +30,7 @@ type Registry struct {
 	// everybody, as they are counted.
 	tails    *ordered.KeyedEdit[string, struct{}]
 	ports    map[portsKey][]Port // see samePorts
+	traits   map[traitsKey]*Traits
 	specials map[string]map[viewer]bool
 	snap     *Snapshot
 
@@ -51,7 +52,7 @@ func New(cfg *mesh.Config) *Registry {
 		index:   newIndex(),
 		remotes: map[string]*index{},
 		madeUp:  newMadeUp(),
-		tails:   ordered.NewKeyed[string, struct{}](compareTails).Edit(), ports: map[portsKey][]Port{}, specials: map[string]map[viewer]bool{},
+		tails:   ordered.NewKeyed[string, struct{}](compareTails).Edit(), ports: map[portsKey][]Port{}, traits: map[traitsKey]*Traits{}, specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
 			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
@@ -164,6 +165,7 @@ type batch struct {
 	led         map[string]bool // hosts of which nothing differs but who leads ingress gateways there
 	patterns    *ordered.Edit[[]*Service]
 	find        lookupsEdit
+	rooms       *rooms                // of what is sealed
 	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
 	hashed      map[*Endpoint]uint64  // lists of endpoints, by their first ones: the hosts of an entry share one
 	renamed     map[string]bool       // hosts whose names may mean another thing now
@@ -332,6 +334,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	}
 	b.settleGatewayAPI()
 	b.claimAddresses()
+	b.rooms = roomsFor(len(b.touched))
 	for host := range b.touched {
 		b.seal(host)
 	}

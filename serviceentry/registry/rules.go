@@ -82,7 +82,7 @@ func (b *batch) replaceRule(host string, key config.Key, r *DestinationRule) {
 	for _, rule := range joinRules(objects) {
 		list = append(list, rule)
 		for _, object := range rule.objects() {
-			b.noteAsked(object.Key, asksAt(&Service{}, rule, b.next.Mesh.LocalityLb))
+			b.noteAsked(object.Key, asksAt(&Service{Traits: &Traits{}}, rule, b.next.Mesh.LocalityLb))
 		}
 	}
 	if len(list) == 0 {

@@ -14,8 +14,8 @@ import (
 // gives its hosts to nobody.
 func TestScope(t *testing.T) {
 	services := []*Service{
-		{Host: "a.com", Namespace: "app", Ports: []Port{{Number: 80}, {Number: 443}}},
-		{Host: "b.com", Namespace: "lib", Ports: []Port{{Number: 443}, {Number: 5432}}},
+		{Traits: &Traits{}, Host: "a.com", Namespace: "app", Ports: []Port{{Number: 80}, {Number: 443}}},
+		{Traits: &Traits{}, Host: "b.com", Namespace: "lib", Ports: []Port{{Number: 443}, {Number: 5432}}},
 	}
 	port := func(n uint32) *networking.SidecarPort { return &networking.SidecarPort{Number: n} }
 	for name, c := range map[string]struct {

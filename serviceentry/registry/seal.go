@@ -22,6 +22,7 @@ func (b *batch) seal(host string) {
 			sealed[i] = was[i]
 		} else {
 			same = false
+			sealed[i] = b.rooms.service(s)
 		}
 	}
 	if same {
@@ -34,6 +35,7 @@ func (b *batch) seal(host string) {
 		return
 	}
 	if len(sealed) > 0 {
+		sealed = b.rooms.list(sealed)
 		b.hosts.Put(host, sealed)
 		b.tails.Put(host, struct{}{})
 	} else {
@@ -66,6 +68,7 @@ func (b *batch) final(host string, list []*Service) []*Service {
 	}
 	joinPorts(out)
 	for _, s := range out {
+		s.Traits = b.sameTraits(s.Traits)
 		s.Hash = b.hashOf(s)
 		s.Ports = b.samePorts(s.Ports)
 	}

@@ -109,8 +109,8 @@ func (e ExportTo) within(ns string) ExportTo {
 // ExportRefusal is why an export does not count: the field that decides, and a few words.
 type ExportRefusal struct{ Field, Why string }
 
-// Service is one host as one object registered it. It is immutable; equal hashes mean equal services. There are as many as hosts: what is
-// said by a bit lies together.
+// Service is one host as one object registered it. It is immutable; equal hashes mean equal services. There are as many as hosts, so what most of
+// them say alike is in Traits, which they share, and what is said by a bit lies together.
 type Service struct {
 	Host      string // lower case, or a wildcard "*.example.com"
 	Namespace string
@@ -119,43 +119,13 @@ type Service struct {
 	Created   time.Time
 
 	Ports     []Port
-	Addresses []netip.Prefix // that the user wrote, or the cluster IPs
-	Written   []netip.Prefix `json:",omitzero"` // of a headless Service's, those that no pod has: see Endpoint.Written
-	Endpoints []Endpoint     // that were written with it, or that its workloadSelector picks; see also Tabled
-	ExportTo  ExportTo
-	SANs      []string // subjectAltNames that the server must show one of
-	// Withheld says why the entry's exportTo does not count beyond its own namespace; nil where it does.
-	Withheld *ExportRefusal `json:",omitzero"`
+	Endpoints []Endpoint // that were written with it, or that its workloadSelector picks; see also Tabled
+	*Traits              // never nil
+	Hash      uint64     // covers all else
 
-	// Exit is the egress gateway that the service leaves by; zero: straight from the sidecar.
-	Exit Ref
-	// Waypoint is the one that an entry asks for; of a Kubernetes Service its KubeService has it. See Snapshot.Waypoint.
-	Waypoint Ref `json:",omitzero"`
-	// TrafficDistribution is which endpoints it wants asked first, NodeLocal that only those on a client's own Node are asked.
-	TrafficDistribution TrafficDistribution `json:",omitzero"`
-	NodeLocal           bool                `json:",omitzero"`
-
-	Resolution Resolution
-	External   bool // outside the mesh
-	// Unregistered says that no object registers the host: a rule of an EgressPolicy lets it out (see unregistered.go).
-	Unregistered bool `json:",omitzero"`
-	// RootExit says that an object of the root namespace leaves by Exit: such a gateway speaks for others.
-	RootExit bool
-	// Borrowed says that the gateway is neither the mesh's, nor of the namespace that names it, nor named by the root
-	// namespace: nobody who could says that it is one, so it stays a Service like others for everybody else.
-	Borrowed bool
-	// HasSelector says of a Kubernetes Service that it selects pods, so that its endpoints are the cluster's to write, and not who owns the Service's.
-	HasSelector bool `json:",omitzero"`
-	// ByClientIP says of a Kubernetes Service that it keeps clients with their pods by their addresses (sessionAffinity), which proxies do not.
-	ByClientIP bool `json:",omitzero"`
-	// Elsewhere says that only other clusters have it, so that it has none of their addresses here.
-	Elsewhere bool `json:",omitzero"`
 	// MadeUp is where the addresses that are made up for a host that has none are in their ranges; 0 of one without.
-	MadeUp uint16 `json:",omitzero"`
-	// Beside is how many hosts the object registers beside this one.
-	Beside uint16 `json:",omitzero"`
-
-	Hash uint64 // covers everything above
+	MadeUp     uint16 `json:",omitzero"`
+	Resolution Resolution
 }
 
 // VIP4 and VIP6 are the addresses made up for a host that has none; else the zero Addr.

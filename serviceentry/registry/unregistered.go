@@ -55,8 +55,8 @@ func (b *batch) letOut(o *config.Object, spec *v1alpha1.EgressPolicy) (out []*Se
 // letOutTo is a host's service, yet without ports. Who gets to it is the gateway's to say, as far as policies select less than namespaces.
 func (b *batch) letOutTo(name string, p *egresspolicy.Policy) *Service {
 	s := &Service{
-		Host: name, Namespace: NamespaceUnregistered, Source: p.Key, Revision: p.Revision, Created: p.Created, External: true, Unregistered: true,
-		Resolution: DNS, Exit: Ref(b.next.Mesh.DefaultGateway), ExportTo: ExportTo{All: p.Namespaces == nil},
+		Host: name, Namespace: NamespaceUnregistered, Source: p.Key, Revision: p.Revision, Created: p.Created, Resolution: DNS,
+		Traits: &Traits{External: true, Unregistered: true, Exit: Ref(b.next.Mesh.DefaultGateway), ExportTo: ExportTo{All: p.Namespaces == nil}},
 	}
 	s.RootExit = !s.Exit.IsZero()
 	if n := p.Namespaces; n != nil {

@@ -316,10 +316,9 @@ func (s *Snapshot) Via(svc *Service, ref Ref) *Service {
 	if svc.Exit == ref {
 		return svc
 	}
-	via := *svc
-	via.Exit, via.RootExit, via.Borrowed = ref, false, !s.IsExit(ref)
+	via := svc.With(func(t *Traits) { t.Exit, t.RootExit, t.Borrowed = ref, false, !s.IsExit(ref) })
 	via.Hash = via.Hash*1099511628211 ^ xxhash.Sum64String(ref.String()) // another way, another service
-	return &via
+	return via
 }
 
 // Ends are the hosts that its routes lead to. Nobody may change them.

@@ -14,8 +14,8 @@ import (
 // is in it: whatever is added there, a part that was made without it is not taken for one with it.
 func TestInputsAreTheKey(t *testing.T) {
 	for _, in := range []hostInputs{
-		&outbound.Host{SidecarHost: resolve.SidecarHost{Service: &registry.Service{Host: "a.test"}, Rule: &registry.DestinationRule{}}},
-		&egressgateway.Host{ExitHost: resolve.ExitHost{Own: []resolve.Registration{{Service: &registry.Service{Host: "a.test"}, Rule: &registry.DestinationRule{}}}}, Trust: "cluster.local"},
+		&outbound.Host{SidecarHost: resolve.SidecarHost{Service: &registry.Service{Host: "a.test", Traits: &registry.Traits{}}, Rule: &registry.DestinationRule{}}},
+		&egressgateway.Host{ExitHost: resolve.ExitHost{Own: []resolve.Registration{{Service: &registry.Service{Host: "a.test", Traits: &registry.Traits{}}, Rule: &registry.DestinationRule{}}}}, Trust: "cluster.local"},
 	} {
 		was := reflect.New(reflect.TypeOf(in).Elem())
 		was.Elem().Set(reflect.ValueOf(in).Elem())

@@ -23,7 +23,7 @@ func ToWaypoint(front *resolve.WaypointHop, svc *registry.Service, port registry
 	}
 	name := wire.ClusterName(port.Number, svc.Host)
 	way := Options{Connect: connect, Endpoints: wire.WaypointEndpoints(name, front.Gateway.Host()), Mutual: Mutual{To: resolve.MutualAlways, SNI: resolve.FrontSNI(svc, port.Number), Identities: identities}}
-	tabled := &registry.Service{Host: svc.Host, Source: config.Key{Kind: config.KindService}, Resolution: registry.Static}
+	tabled := &registry.Service{Host: svc.Host, Source: config.Key{Kind: config.KindService}, Resolution: registry.Static, Traits: &registry.Traits{}}
 	out := Cluster(resource.Cluster, name, tabled, port, way, md)
 	return append(out, SealLoadAssignment(way.Endpoints, registry.WaypointPort, SingleGroup(front.Endpoints)))
 }
