@@ -228,6 +228,49 @@ func (r hostileRole) holds(t *testing.T) {
 	}
 	r.holdsHosts(t)
 	r.holdsBodies(t)
+	r.holdsForms(t)
+}
+
+// holdsForms: requests of other versions and forms than usual are asked about as what a server makes of them, or not sent at all.
+func (r hostileRole) holdsForms(t *testing.T) {
+	own, denied := r.authority(r.host), r.authority("denied-"+r.host)
+	last := "GET /public HTTP/1.1\r\nHost: " + own + "\r\nConnection: close\r\n\r\n"
+	long := strings.Repeat("x", 20<<10)
+	for what, text := range map[string]string{
+		"HTTP/0.9":                          "GET /admin/x\r\n\r\n",
+		"HTTP/1.0 without a host":           "GET /admin/x HTTP/1.0\r\n\r\n",
+		"HTTP/1.0":                          "GET /admin/x HTTP/1.0\r\nHost: " + own + "\r\n\r\n",
+		"HTTP/1.0 elsewhere":                "GET /public HTTP/1.0\r\nHost: " + denied + "\r\n\r\n",
+		"HTTP/1.1 without a host":           "GET /admin/x HTTP/1.1\r\n\r\n",
+		"HTTP/1.2":                          "GET /admin/x HTTP/1.2\r\nHost: " + own + "\r\n\r\n",
+		"a target elsewhere":                "GET http://" + denied + "/public HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"a target elsewhere by HTTP/1.0":    "GET http://" + denied + "/public HTTP/1.0\r\n\r\n",
+		"a Host elsewhere than the target":  "GET http://" + own + "/public HTTP/1.1\r\nHost: " + denied + "\r\n\r\n",
+		"a target with a path":              "GET http://" + own + "/public/../admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"a target of another scheme":        "GET https://" + own + "/admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"CONNECT":                           "CONNECT " + own + " HTTP/1.1\r\nHost: " + own + "\r\n\r\nGET /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"CONNECT elsewhere":                 "CONNECT " + denied + " HTTP/1.1\r\nHost: " + own + "\r\n\r\nGET /public HTTP/1.1\r\nHost: " + denied + "\r\n\r\n",
+		"OPTIONS of all":                    "OPTIONS * HTTP/1.1\r\nHost: " + denied + "\r\n\r\n",
+		"lines that end in LF":              "GET /admin/x HTTP/1.1\nHost: " + own + "\n\n",
+		"lines that end in LF, elsewhere":   "GET /public HTTP/1.1\nHost: " + denied + "\n\n",
+		"one line that ends in LF":          "GET /public HTTP/1.1\r\nX: y\nHost: " + denied + "\r\nHost: " + own + "\r\n\r\n",
+		"one line that ends in CR":          "GET /public HTTP/1.1\r\nX: y\rHost: " + denied + "\r\nHost: " + own + "\r\n\r\n",
+		"a folded line":                     "GET /public HTTP/1.1\r\nHost: " + own + "\r\nX: y\r\n Host: " + denied + "\r\n\r\n",
+		"a folded host":                     "GET /public HTTP/1.1\r\nHost: denied-\r\n " + own + "\r\n\r\n",
+		"a header longer than what is read": "GET /admin/x HTTP/1.1\r\nHost: " + own + "\r\nX: " + strings.Repeat(long, 6) + "\r\n\r\n",
+		"a query before the path":           "GET ?/../admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"two spaces":                        "GET  /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"a line before":                     "\r\n\r\nGET /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"the preface of HTTP/2":             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		if err := r.reads(text+last, func(status int, reached string) {
+			if status == reachedDenied && !r.byConn || strings.HasPrefix(strings.ToLower(reached), "/admin") {
+				t.Errorf("%s: an answer is %d, of %.40q", what, status, reached)
+			}
+		}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // holdsBodies: what looks to one like a request's body, and to another like the next request, is neither let through nor read in two ways.

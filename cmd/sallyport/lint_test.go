@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	lintGood = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: good}\nspec: {hosts: [good.com], ports: [{number: 443, name: tls, protocol: TLS}], resolution: DNS}\n"
-	lintWarn = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: plain}\nspec: {hosts: [plain.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}\n"
-	lintBad  = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad}\nspec: {hosts: ['*'], ports: [{number: 0, name: tls, protocol: TLS}], resolution: DNS}\n"
+	lintGood   = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: good}\nspec: {hosts: [good.com], ports: [{number: 443, name: tls, protocol: TLS}], resolution: DNS}\n"
+	lintWarn   = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: plain}\nspec: {hosts: [plain.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}\n"
+	lintRoutes = lintGood + "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: routes}\nspec: {hosts: [good.com], http: [{route: [{destination: {host: good.com, port: {number: 80}}}]}], tls: [{match: [{port: 8443, sniHosts: [good.com]}], route: [{destination: {host: good.com}}]}]}\n"
+	lintBad    = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad}\nspec: {hosts: ['*'], ports: [{number: 0, name: tls, protocol: TLS}], resolution: DNS}\n"
 )
 
 func TestLint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
-		"good.yaml": lintGood, "warn.yaml": lintWarn, "bad.yaml": lintGood + "---\n" + lintBad,
+		"good.yaml": lintGood, "warn.yaml": lintWarn, "routes.yaml": lintRoutes, "bad.yaml": lintGood + "---\n" + lintBad,
 		"dir/a.yaml": lintWarn, "dir/.b.yaml": lintBad, "dir/notes.txt": "a: [", "broken.yaml": "a: [",
 		"mesh.yaml": "rootNamespace: x", "wrong.yaml": "rootNamspace: x", "looped/warn.yaml": lintWarn,
 	} {
@@ -42,6 +43,9 @@ func TestLint(t *testing.T) {
 		{"--strict warn.yaml", "", exitNo, "warning"},
 		{"good.yaml --strict", "", exitDone, ""},
 		{"bad.yaml", "", exitNo, "bad.yaml:6: ServiceEntry default/bad\n  error: spec.hosts[0]: \"*\""},
+		{"routes.yaml", "", exitDone, "warning: spec.http[0]: it is for requests, which ports of HTTP take, and the hosts have none of these here (443 TLS)"},
+		{"routes.yaml", "", exitDone, "warning: spec.http[0].route[0].destination.port.number: \"80\": good.com is not registered with this port, so what is led there gets 503; write one of 443"},
+		{"--strict routes.yaml", "", exitNo, "warning: spec.tls[0].match[0].port: \"8443\": none of spec.hosts is registered with this port"},
 		{"dir", "", exitDone, "dir/a.yaml:1: ServiceEntry default/plain\n"},
 		{"looped", "", exitNo, "looped/loop.yaml\n  error: cannot be read: too many levels of symbolic links"},
 		{"looped", "", exitNo, "looped/warn.yaml:1: ServiceEntry default/plain\n"}, // beside it

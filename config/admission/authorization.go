@@ -138,12 +138,12 @@ func (r *report) condition(field string, c *security.Condition) {
 	values := slices.Concat(c.Values, c.NotValues)
 	switch {
 	case !known:
-		r.reject(field+".key", c.Key, "no proxy can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.port, connection.sni, request.headers[NAME], request.auth.principal, request.auth.audiences, request.auth.presenter or request.auth.claims[NAME]")
+		r.reject(field+".key", c.Key, "no proxy can tell it", "ask for source.ip, remote.ip, source.namespace, source.principal, source.serviceAccount, destination.ip, destination.port, connection.sni, request.headers[NAME], request.auth.principal, request.auth.audiences, request.auth.presenter or request.auth.claims[NAME]")
 	case len(values) == 0:
 		r.reject(field, nil, "it has no values", "add values or notValues")
 	case t.Attribute == authz.Header && !isHeaderName(t.Header):
 		r.reject(field+".key", c.Key, "names no header", "write request.headers[NAME]")
-	case t.Attribute == authz.SourceIP || t.Attribute == authz.RemoteIP:
+	case t.Attribute == authz.SourceIP || t.Attribute == authz.RemoteIP || t.Attribute == authz.DestinationIP:
 		r.blocks(field, values)
 	case t.Attribute == authz.Port:
 		r.ports(field+".values", values)
@@ -193,6 +193,7 @@ func (r *report) ports(field string, list []string) {
 func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 	policy := authz.FromSpec(&r.of, p)
 	w.judgeProvider(r, policy)
+	w.judgeDestination(r, policy)
 	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !policy.Targeted || w.fronted(policy.Workloads) {
 		return // what is said of it does not depend on others, or it is kept
 	}
@@ -231,17 +232,22 @@ func (w *world) gatewaysSelected(p selection.Workloads) (known, selected bool) {
 			return true, true
 		}
 	}
-	for _, g := range append(exits, w.ingresses()...) {
+	return len(exits) > 0, w.selectsOne(p, append(exits, w.ingresses()...))
+}
+
+// selectsOne says whether a policy is for pods of one of some gateways.
+func (w *world) selectsOne(p selection.Workloads, of []serviceOfGateway) bool {
+	for _, g := range of {
 		if p.Selects(w.cfg.RootNamespace, g.namespace, g.selector, []string{g.name}) {
-			return true, true
+			return true
 		}
 		for _, pod := range w.workloads[g.namespace] {
 			if hasLabels(pod.labels, g.selector) && p.Selects(w.cfg.RootNamespace, g.namespace, pod.labels, []string{g.name}) {
-				return true, true
+				return true
 			}
 		}
 	}
-	return len(exits) > 0, false
+	return false
 }
 
 // serviceOfGateway is a gateway's Service.

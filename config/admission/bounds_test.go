@@ -37,7 +37,10 @@ func TestWhatAnObjectComesTo(t *testing.T) {
 	}{
 		{"many hosts", led(4096, 64), ""},
 		{"too many hosts", led(4097, 1), "too many hosts"},
-		{"too many of both", led(512, 513), "proxies are told of all matches for each of them, 262656 times in all"},
+		{"too many of both", led(512, 513), "proxies are told of all matches for each of them, at each gateway, 262656 times in all"},
+		{"many gateways", strings.Replace(led(512, 1), "http:", "gateways: ["+times(512, "gN")+"], http:", 1), ""},
+		{"too many gateways", strings.Replace(led(512, 1), "http:", "gateways: ["+times(513, "gN")+"], http:", 1), "at each gateway, 262656 times in all"},
+		{"too many gateways of a match", strings.Replace(led(512, 1), "{uri: {prefix: /", "{gateways: ["+times(513, "gN")+"], uri: {prefix: /", 1), "at each gateway, 262656 times in all"},
 		{"an entry with many endpoints", entry(1, 16, 4096), ""},
 		{"an entry with many hosts", entry(256, 256, 1), ""},
 		{"too many in all", entry(256, 2, 129), "proxies are told of each of them for each host at each port, 66048 times in all"},

@@ -67,6 +67,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkRouteHosts(r, spec)
 			w.judgeRoutesOfFronted(r, spec)
 			w.checkDestinations(r, spec)
+			w.checkRoutePorts(r, spec)
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *security.PeerAuthentication:
 			w.checkMutualTLS(r, spec)

@@ -18,6 +18,9 @@ func (w *world) checkRouteHosts(r *report, v *networking.VirtualService) {
 		return
 	}
 	for i, h := range v.Hosts {
+		if isAddress(h) {
+			r.warn(at("spec.hosts", i), h, "hosts are led by the names that they are registered with, and this is an address, so nobody is led by the routes", "register a host with the address (spec.addresses of a ServiceEntry), and name that host")
+		}
 		if h != "*" && !isAddress(h) && !serviceSNI(h) && !host.Partial(h) {
 			w.checkRegistered(r, at("spec.hosts", i), h, "nobody is led by the routes")
 		}

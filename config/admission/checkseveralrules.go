@@ -30,8 +30,15 @@ func (w *world) severalRules() (findings []Finding) {
 			continue
 		}
 		var forAll *config.Object // the oldest of those that are for all workloads
-		for _, joined := range registry.JoinedRules(list, &w.cfg) {
-			findings = append(findings, hiddenWithin(joined)...)
+		rules := registry.JoinedRules(list, &w.cfg)
+		in := map[*config.Object]int{} // of how many rules each is a part
+		for _, joined := range rules {
+			for _, o := range joined {
+				in[o]++
+			}
+		}
+		for _, joined := range rules {
+			findings = append(findings, hiddenWithin(joined, in)...)
 			if len(joined[0].Spec.(*networking.DestinationRule).GetWorkloadSelector().GetMatchLabels()) > 0 {
 				continue
 			}
@@ -40,29 +47,35 @@ func (w *world) severalRules() (findings []Finding) {
 				continue
 			}
 			for _, o := range joined {
-				findings = append(findings, apart(forAll, o))
+				if in[o] == 1 {
+					findings = append(findings, apart(forAll, o))
+				}
 			}
 		}
 	}
 	return findings
 }
 
-// hiddenWithin warns of what an older object of the same rule says, too.
-func hiddenWithin(joined []*config.Object) (findings []Finding) {
+// hiddenWithin warns of what an older object of the same rule says, too. in says of how many rules an object is a part: of another one it counts where that is seen.
+func hiddenWithin(joined []*config.Object, in map[*config.Object]int) (findings []Finding) {
 	var policy *config.Object
 	subsets := map[string]*config.Object{}
 	for _, o := range joined {
 		r, rule := &report{of: *o}, o.Spec.(*networking.DestinationRule)
+		where, applied := "", ": nothing of this one is applied"
+		if in[o] > 1 {
+			where, applied = fmt.Sprintf(" in the namespaces to which %s is exported", joined[0].Key), ""
+		}
 		switch {
 		case rule.TrafficPolicy == nil:
 		case policy == nil:
 			policy = o
 		default:
-			r.warn("spec.trafficPolicy", nil, fmt.Sprintf("%s is for the host, too, and its trafficPolicy is the one that counts: nothing of this one is applied", policy.Key), "write one trafficPolicy for a host")
+			r.warn("spec.trafficPolicy", nil, fmt.Sprintf("%s is for the host, too, and its trafficPolicy is the one that counts%s%s", policy.Key, where, applied), "write one trafficPolicy for a host")
 		}
 		for i, s := range rule.Subsets {
 			if by := subsets[s.Name]; by != nil && by != o {
-				r.warn(at("spec.subsets", i, "name"), s.Name, fmt.Sprintf("%s has a subset of this name for the host, and that is the one that counts", by.Key), "give each subset of a host its own name")
+				r.warn(at("spec.subsets", i, "name"), s.Name, fmt.Sprintf("%s has a subset of this name for the host, and that is the one that counts%s", by.Key, where), "give each subset of a host its own name")
 				continue
 			}
 			subsets[s.Name] = o

@@ -14,22 +14,38 @@ import (
 // meshGateway is the reserved name of all sidecars in gateways fields.
 const meshGateway = "mesh"
 
-// The bounds of what one VirtualService comes to: its hosts, and its matches for each of them.
+// The bounds of what one VirtualService comes to: its hosts, and its matches for each of them at each gateway.
 const (
 	maxVirtualHosts = 4096
 	maxRows         = 1 << 18
 )
 
-// matchesOf is how many matches routes have; a route without any counts as one.
-func matchesOf(v *networking.VirtualService) (n int) {
+// rowsFor is how many matches proxies are told of for each host: all of them at each place where they count. A route without any counts as one.
+func rowsFor(v *networking.VirtualService) (n int) {
+	at := func(gateways []string) int {
+		if len(gateways) == 0 {
+			gateways = v.Gateways
+		}
+		return max(len(gateways), 1)
+	}
 	for _, h := range v.Http {
-		n += max(len(h.Match), 1)
+		n += countPlaces(h.Match, at, (*networking.HTTPMatchRequest).GetGateways)
 	}
 	for _, t := range v.Tls {
-		n += max(len(t.Match), 1)
+		n += countPlaces(t.Match, at, (*networking.TLSMatchAttributes).GetGateways)
 	}
 	for _, t := range v.Tcp {
-		n += max(len(t.Match), 1)
+		n += countPlaces(t.Match, at, (*networking.L4MatchAttributes).GetGateways)
+	}
+	return n
+}
+
+func countPlaces[M any](matches []M, at func([]string) int, gateways func(M) []string) (n int) {
+	for _, m := range matches {
+		n += at(gateways(m))
+	}
+	if len(matches) == 0 {
+		n = at(nil)
 	}
 	return n
 }
@@ -70,8 +86,8 @@ func (r *report) virtualHosts(v *networking.VirtualService, atGateways bool) {
 		r.reject("spec.hosts", len(v.Hosts), "too many hosts", fmt.Sprintf("write at most %d, and the rest into another VirtualService", maxVirtualHosts))
 		return
 	}
-	if n := len(v.Hosts) * matchesOf(v); n > maxRows {
-		r.reject("spec.hosts", len(v.Hosts), fmt.Sprintf("proxies are told of all matches for each of them, %d times in all", n), fmt.Sprintf("write at most %d in all, and the rest into other VirtualServices", maxRows))
+	if n := len(v.Hosts) * rowsFor(v); n > maxRows {
+		r.reject("spec.hosts", len(v.Hosts), fmt.Sprintf("proxies are told of all matches for each of them, at each gateway, %d times in all", n), fmt.Sprintf("write at most %d in all, and the rest into other VirtualServices", maxRows))
 	}
 	before := len(r.findings)
 	bySNI := atGateways && slices.ContainsFunc(v.Tls, func(t *networking.TLSRoute) bool {

@@ -29,7 +29,9 @@ type world struct {
 	index        hostIndex   // of all of them; made when it is asked for
 	wildcards    []host.Name // those among hosts, sorted
 	services     map[host.Name]bool
-	secrets      map[string]bool // "namespace/name", and "namespace/" of each that has one
+	specs        map[host.Name]*corev1.Service // of services
+	gatewayHosts map[host.Name]bool            // the Services of gateways; made when it is asked for
+	secrets      map[string]bool               // "namespace/name", and "namespace/" of each that has one
 	namespaces   map[string]config.Object
 	gateways     map[string]bool // "namespace/name"
 	kubeGateways map[config.Key]config.Object
@@ -58,7 +60,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	objects, findings := sorted(objs)
 	w := &world{
 		cfg: cfg, objects: objects,
-		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
+		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, specs: map[host.Name]*corev1.Service{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
 		keySets: map[string]map[config.Key]bool{}, virtual: map[config.Key]*config.Object{},
 		headless: map[string]map[string]*config.Object{}, podAddresses: map[string]map[string]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
@@ -90,7 +92,8 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		case *networking.Gateway:
 			w.gateways[o.Namespace+"/"+o.Name] = true
 		case *corev1.Service:
-			w.services[host.Name(o.Name+"."+o.Namespace+"."+clusterDomain)] = true
+			n := host.Name(o.Name + "." + o.Namespace + "." + clusterDomain)
+			w.services[n], w.specs[n] = true, spec
 			w.addHeadless(&objects[i])
 		case *corev1.Secret:
 			w.secrets[o.Namespace+"/"+o.Name], w.secrets[o.Namespace+"/"] = true, true

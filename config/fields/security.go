@@ -24,7 +24,8 @@ var authorizationPolicy = Kind{
 			applied("principals", "notPrincipals", "namespaces", "notNamespaces", "serviceAccounts", "notServiceAccounts", "ipBlocks", "notIpBlocks", "remoteIpBlocks", "notRemoteIpBlocks", "trustDomains", "notTrustDomains", "requestPrincipals", "notRequestPrincipals"),
 		)),
 		below("rules.to.operation", applied("hosts", "notHosts", "ports", "notPorts", "methods", "notMethods", "paths", "notPaths")),
-		below("rules.when", applied("key", "values", "notValues")),
+		[]Field{{Path: "rules.when.key", Fate: Applied, Why: "`destination.ip` at pods and ingress gateways: at egress gateways and waypoints, which know what comes by its name, such a rule closes. `experimental.envoy.filters.*` is refused: no filter here writes metadata by names that users know"}},
+		below("rules.when", applied("values", "notValues")),
 	),
 }
 

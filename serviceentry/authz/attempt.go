@@ -22,8 +22,12 @@ type Attempt struct {
 	Port    uint32
 	SNI     string
 	Request *Request // nil of a connection whose bytes nobody reads
+	// To is the address that it came to, a pod's own. Not valid where nobody knows it, and at egress gateways and waypoints, which do not see it: rules that ask for it close there.
+	To netip.Addr
 	// AddressAsked, if there is one, is told that a rule asks for an address that nobody knows; the rule is then taken not to match.
 	AddressAsked func()
+	// DestinationAsked, if there is one, is told that a rule asks for To where that is not valid.
+	DestinationAsked func()
 }
 
 // Request is what is seen of one.
@@ -41,6 +45,14 @@ type Request struct {
 func (r *Rule) matches(a *Attempt, action Action) bool {
 	if a.Request == nil {
 		if r = r.OfConnections(action); r == nil {
+			return false
+		}
+	}
+	if !a.To.IsValid() && r.AsksDestination() {
+		if a.DestinationAsked != nil {
+			a.DestinationAsked()
+		}
+		if r = r.ToAnyAddress(action); r == nil {
 			return false
 		}
 	}
@@ -66,7 +78,7 @@ func (t Term) holds(a *Attempt, action Action) bool {
 		return action != Allow
 	}
 	one := func(values []string, ranges []netip.Prefix) bool {
-		if t.Attribute == SourceIP || t.Attribute == RemoteIP {
+		if t.Attribute.isAddress() {
 			return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.address(t.Attribute)) })
 		}
 		switch t.Attribute {
@@ -104,11 +116,17 @@ func (r *Request) isSubject(values []string) bool {
 }
 
 func (a *Attempt) address(of Attribute) netip.Addr {
-	if of == RemoteIP {
+	switch of {
+	case RemoteIP:
 		return a.Remote
+	case DestinationIP:
+		return a.To
+	default:
+		return a.From
 	}
-	return a.From
 }
+
+func (a Attribute) isAddress() bool { return a == SourceIP || a == RemoteIP || a == DestinationIP }
 
 // text is what a term's expression is held against; false for what is not there.
 func (a *Attempt) text(t Term) (string, bool) {

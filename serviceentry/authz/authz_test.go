@@ -257,3 +257,34 @@ func TestDepends(t *testing.T) {
 		}
 	}
 }
+
+// TestDestination: a rule that asks for the address that something came to matches by that, and closes where nobody knows it.
+func TestDestination(t *testing.T) {
+	condition := func(values, not []string) *security.AuthorizationPolicy {
+		return &security.AuthorizationPolicy{Rules: []*security.Rule{{When: []*security.Condition{{Key: "destination.ip", Values: values, NotValues: not}}}}}
+	}
+	in, out := netip.MustParseAddr("10.4.0.5"), netip.MustParseAddr("10.5.0.5")
+	for _, tt := range []struct {
+		values, not            []string
+		in, out, unknownDenied bool // whether a rule that denies does so there
+	}{
+		{[]string{"10.4.0.0/16"}, nil, true, false, true},
+		{[]string{"10.4.0.5", "::ffff:10.5.0.0/112"}, nil, true, true, true},
+		{nil, []string{"10.4.0.0/16"}, false, true, true},
+		{[]string{"10.0.0.0/8"}, []string{"10.4.0.5"}, false, true, true},
+	} {
+		for to, want := range map[netip.Addr]bool{in: tt.in, out: tt.out, {}: tt.unknownDenied} {
+			spec := condition(tt.values, tt.not)
+			spec.Action = security.AuthorizationPolicy_DENY
+			asked := false
+			r := Set{FromSpec(&config.Object{}, spec)}.Rule(&Attempt{To: to, DestinationAsked: func() { asked = true }})
+			if denied := r.Decides && !r.Allows; denied != want || asked == to.IsValid() {
+				t.Errorf("%v but %v, to %v: denied %v, told %v", tt.values, tt.not, to, denied, asked)
+			}
+			spec.Action = security.AuthorizationPolicy_ALLOW
+			if r := (Set{FromSpec(&config.Object{}, spec)}).Rule(&Attempt{To: to}); r.Allows != (want && to.IsValid()) {
+				t.Errorf("%v but %v, to %v: allowed %v", tt.values, tt.not, to, r.Allows)
+			}
+		}
+	}
+}

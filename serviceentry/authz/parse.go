@@ -89,7 +89,7 @@ func given(terms ...Term) (out []Term) {
 // conditions are the keys of conditions, in lower case.
 var conditions = map[string]Attribute{
 	"source.ip": SourceIP, "remote.ip": RemoteIP, "source.namespace": Namespace, "source.principal": Principal,
-	"source.serviceaccount": ServiceAccount, "source.trustdomain": TrustDomain, "destination.port": Port, "connection.sni": SNI,
+	"source.serviceaccount": ServiceAccount, "source.trustdomain": TrustDomain, "destination.ip": DestinationIP, "destination.port": Port, "connection.sni": SNI,
 	"request.auth.principal": RequestPrincipal, "request.auth.audiences": Claim, "request.auth.presenter": Claim,
 }
 
@@ -118,7 +118,7 @@ func ConditionTerm(ns string, c *security.Condition) (Term, bool) {
 	switch attribute {
 	case Claim:
 		t.Claim = []string{claims[key]}
-	case SourceIP, RemoteIP:
+	case SourceIP, RemoteIP, DestinationIP:
 		t.Ranges, t.NotRanges, t.Values, t.Not = ranges(c.Values), ranges(c.NotValues), nil, nil
 	case ServiceAccount:
 		t.Values, t.Not = accountsIn(ns, c.Values), accountsIn(ns, c.NotValues)

@@ -52,6 +52,7 @@ const (
 	SourceIP
 	RemoteIP
 	Port
+	DestinationIP // the address that it came to: the pod's
 	SNI
 	Host
 	Method
@@ -96,6 +97,23 @@ func (r *Rule) OfConnections(action Action) *Rule {
 	}
 	return &Rule{Name: r.Name, From: connectionTerms(r.From), To: connectionTerms(r.To), When: withoutRequests(r.When)}
 }
+
+// ToAnyAddress is the rule as it is asked, by a policy with that action, where nobody can tell the address that something came to; nil where it never matches. It closes, as
+// that of connections: it allows nothing, and what it denies, or has somebody asked about, it denies whatever the address.
+func (r *Rule) ToAnyAddress(action Action) *Rule {
+	if !r.AsksDestination() {
+		return r
+	}
+	if action == Allow {
+		return nil
+	}
+	return &Rule{Name: r.Name, From: r.From, To: r.To, When: slices.DeleteFunc(slices.Clone(r.When), Term.ofDestination)}
+}
+
+// AsksDestination says whether a rule asks for the address that something came to.
+func (r *Rule) AsksDestination() bool { return slices.ContainsFunc(r.When, Term.ofDestination) }
+
+func (t Term) ofDestination() bool { return t.Attribute == DestinationIP }
 
 // connectionTerms are alternatives without what is about requests; one of which nothing is left asks for nothing.
 func connectionTerms(list [][]Term) (out [][]Term) {

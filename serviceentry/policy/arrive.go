@@ -108,7 +108,7 @@ func (a InboundAttempt) judged(s *registry.Snapshot, v Verdict, read, mutual boo
 	}
 	what := &authz.Attempt{
 		Domains: domainsOf(s),
-		From:    a.From, Remote: a.From, Authority: a.Request.Authority, Port: a.Port, SNI: a.SNI,
+		From:    a.From, Remote: a.From, To: a.Pod.Address, Authority: a.Request.Authority, Port: a.Port, SNI: a.SNI,
 	}
 	if mutual {
 		what.Client = a.Client
@@ -123,6 +123,8 @@ func (a InboundAttempt) judged(s *registry.Snapshot, v Verdict, read, mutual boo
 func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Attempt) Verdict {
 	unknown := false
 	what.AddressAsked = func() { unknown = true }
+	destination := false
+	what.DestinationAsked = func() { destination = true }
 	asks, denied := v.askFirst(s, set, what)
 	if !denied {
 		v.authorize(set, what)
@@ -134,6 +136,9 @@ func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Attempt)
 	}
 	if v.Authorization.AddressUnknown = unknown; unknown {
 		v.Reason += addressUnknown
+	}
+	if destination {
+		v.Reason += destinationUnknown
 	}
 	v.tellAsked()
 	if !v.Allowed {

@@ -44,13 +44,13 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 }
 
 func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken egresspolicy.Protocol, r route.Request) bool {
-	unknown := false
+	unknown, destination := false, false
 	what := &authz.Attempt{
 		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == egresspolicy.TLS, Request: requestAsked(spoken, r),
-		AddressAsked: func() { unknown = true; r.AddressAsked() },
+		AddressAsked: func() { unknown = true; r.AddressAsked() }, DestinationAsked: func() { destination = true },
 	}
 	asks, denied := v.askFirst(a.snap, set, what)
 	if denied {
@@ -60,6 +60,9 @@ func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32
 	v.Authorization.Asks = asks
 	if v.Authorization.AddressUnknown = unknown; unknown && !open {
 		v.Reason += addressUnknown
+	}
+	if destination && !open {
+		v.Reason += destinationUnknown
 	}
 	return open
 }
@@ -91,6 +94,9 @@ func (v *Verdict) tellAsked() {
 		v.Reason += "; the provider " + r.Policy.Provider + " is asked first, as " + r.Policy.Key.String() + " wants, and may deny it"
 	}
 }
+
+// destinationUnknown ends the reason of what a rule closes since nobody can tell where it came to.
+const destinationUnknown = "; a rule asks for destination.ip, which is not known here, so that it allows nothing, and denies whatever the address"
 
 // addressUnknown ends the reason of what depends on the client's address.
 const addressUnknown = "; a rule asks for the client's address, which is not known here: say it with --address"

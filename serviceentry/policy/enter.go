@@ -22,6 +22,7 @@ type IngressAttempt struct {
 	Gateway     registry.IngressCandidate // who gets it
 	By          config.Key                // the object by which the gateway was found
 	From        netip.Addr                // the client's; not valid: nobody knows
+	Pod         netip.Addr                // that of the gateway's pod which gets it; not valid: of its only one
 	Claims      func([]string) []string   // of a request's token, which is to be verified yet; nil without one
 	Secrets     registry.SecretAccess     // whether it is known which Secrets there are
 }
@@ -301,7 +302,11 @@ func (a entering) asClient() asking {
 
 // asked is what the gateway's policies are asked about.
 func (a entering) asked() *authz.Attempt {
-	return &authz.Attempt{Domains: domainsOf(a.snap), From: a.From, Remote: a.remote(), Port: a.listen, SNI: a.sni()}
+	pod := a.Pod
+	if !pod.IsValid() {
+		pod = a.asClient().workload.Address
+	}
+	return &authz.Attempt{Domains: domainsOf(a.snap), From: a.From, Remote: a.remote(), To: pod, Port: a.listen, SNI: a.sni()}
 }
 
 // authorized asks the AuthorizationPolicies of the gateway's pods.

@@ -23,6 +23,7 @@ type index struct {
 	podClaims podClaims
 	byIP      map[netip.Addr]map[config.Key]*corev1.Pod   // several on the host's network share one
 	entries   map[string]map[config.Key]map[string]string // selectors of ServiceEntries, by namespace
+	shared    sharedEndpoints
 	// workloads are the WorkloadEntries, by namespace.
 	workloads map[string]map[config.Key]workload
 	rules     map[config.Key]*DestinationRule
@@ -46,6 +47,7 @@ func newIndex() index {
 		podClaims: newPodClaims(),
 		byIP:      map[netip.Addr]map[config.Key]*corev1.Pod{},
 		entries:   map[string]map[config.Key]map[string]string{},
+		shared:    newSharedEndpoints(),
 		workloads: map[string]map[config.Key]workload{},
 		rules:     map[config.Key]*DestinationRule{},
 		ruled:     map[string]bool{},
@@ -127,6 +129,7 @@ func (x *index) setPod(key config.Key, o *config.Object) map[config.Key]bool {
 // setSelecting notes the workload selector of a ServiceEntry, if it has one.
 func (x *index) setSelecting(key config.Key, o *config.Object) {
 	delete(x.entries[key.Namespace], key)
+	x.shared.note(key, o)
 	if o == nil {
 		return
 	}

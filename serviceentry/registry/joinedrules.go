@@ -3,9 +3,7 @@ package registry
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -16,19 +14,32 @@ import (
 // MostSubsets is how many a rule has at most: proxies are told all of its endpoints for each of them, at each port.
 const MostSubsets = 256
 
+// mostNarrower is with how many older rules that are exported to fewer an object is joined.
+const mostNarrower = 64
+
 // joinRules are the rules that objects of one namespace about one host come to, the oldest first: those that are for the same workloads and exported
-// alike are one rule, as in Istio. A subset is that of the oldest that has it, and trafficPolicy that of the oldest that writes it. What is refused is
-// joined with nothing, since what it asks for is not known, and what would bring more than MostSubsets stands apart.
+// alike are one rule, as in Istio, and one that is exported to all the namespaces of an older rule and to others is a part of that, and stands alone for the others. A subset
+// is that of the oldest that has it, and trafficPolicy that of the oldest that writes it. What is refused is joined with nothing, since what it asks for is not known, and
+// what would bring more than MostSubsets stands apart.
 func joinRules(objects []*DestinationRule) (out []*DestinationRule) {
 	slices.SortFunc(objects, (*DestinationRule).before)
 	var all []*joining
-	alike := map[string][]*joining{}
+	alike, narrower := map[string][]*joining{}, map[string][]*joining{}
 	for _, r := range objects {
-		key := r.joinedBy()
+		workloads := selectorText(r.Selector)
+		for _, j := range narrower[workloads] {
+			if j.takes(r) && r.ExportTo.beyond(j.objects[0].ExportTo) {
+				j.add(r)
+			}
+		}
+		key := workloads + exportText(r.ExportTo)
 		i := slices.IndexFunc(alike[key], func(j *joining) bool { return j.takes(r) })
 		if i < 0 {
 			j := &joining{subsets: map[string]bool{}}
 			all, alike[key] = append(all, j), append(alike[key], j)
+			if len(narrower[workloads]) < mostNarrower && !r.ExportTo.All {
+				narrower[workloads] = append(narrower[workloads], j)
+			}
 			i = len(alike[key]) - 1
 		}
 		alike[key][i].add(r)
@@ -45,14 +56,15 @@ type joining struct {
 	subsets map[string]bool    // their names
 }
 
-// joinedBy is the same of objects that are for the same workloads, and exported alike.
-func (r *DestinationRule) joinedBy() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v%q", r.ExportTo.All, r.ExportTo.Namespaces)
-	for _, name := range slices.Sorted(maps.Keys(r.Selector)) {
-		fmt.Fprintf(&b, "%q%q", name, r.Selector[name])
+// exportText is the same of objects that are exported alike.
+func exportText(e ExportTo) string { return fmt.Sprintf("%v%q", e.All, e.Namespaces) }
+
+// beyond says whether all the namespaces of another list are named, and more. As in Istio, the word for all names none.
+func (e ExportTo) beyond(o ExportTo) bool {
+	if e.All || o.All || len(o.Namespaces) == 0 || len(o.Namespaces) >= len(e.Namespaces) {
+		return false
 	}
-	return b.String()
+	return !slices.ContainsFunc(o.Namespaces, func(ns string) bool { _, named := slices.BinarySearch(e.Namespaces, ns); return !named })
 }
 
 // takes says whether a younger object, exported alike, is of the same rule.
@@ -76,6 +88,7 @@ func (j *joining) rule() *DestinationRule {
 	if i := slices.IndexFunc(j.objects, func(r *DestinationRule) bool { return r.policy }); i >= 0 {
 		out = *j.objects[i]
 	}
+	out.ExportTo = j.objects[0].ExportTo // where others that are joined are exported to more, they stand alone
 	out.parts, out.Subsets = j.objects, nil
 	there := map[string]bool{}
 	for _, r := range j.objects {
@@ -91,11 +104,16 @@ func (j *joining) rule() *DestinationRule {
 	return &out
 }
 
-// ofOthers are the rules that are not of a namespace, and the objects of those that are.
+// ofOthers are the rules that are not of a namespace, and the objects of those that are, each once.
 func ofOthers(rules []*DestinationRule, ns string) (others, objects []*DestinationRule) {
+	seen := map[config.Key]bool{}
 	for _, r := range rules {
 		if r.Key.Namespace == ns {
-			objects = append(objects, r.objects()...)
+			for _, o := range r.objects() {
+				if !seen[o.Key] {
+					seen[o.Key], objects = true, append(objects, o)
+				}
+			}
 		} else {
 			others = append(others, r)
 		}
@@ -117,7 +135,7 @@ func (r *DestinationRule) before(o *DestinationRule) int {
 	return cmp.Or(a.Created.Compare(b.Created), a.Key.Compare(b.Key))
 }
 
-// JoinedRules gives DestinationRules of one namespace about one host by the rules that they come to, each list the oldest first.
+// JoinedRules gives DestinationRules of one namespace about one host by the rules that they come to, each list the oldest first. One may be in several.
 func JoinedRules(objects []*config.Object, cfg *mesh.Config) (out [][]*config.Object) {
 	by, all := map[config.Key]*config.Object{}, make([]*DestinationRule, len(objects))
 	for i, o := range objects {

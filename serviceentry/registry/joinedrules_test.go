@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -41,6 +42,11 @@ func TestRulesOfOneHost(t *testing.T) {
 		{"the policy goes", rules{"a": {TrafficPolicy: tls(networking.ClientTLSSettings_MUTUAL)}, "b": {TrafficPolicy: tls(networking.ClientTLSSettings_SIMPLE), Subsets: subsets("v1")}}, "a", "b", []string{"v1"}, new(registry.TLSSimple)},
 		{"a subset goes", rules{"a": {Subsets: subsets("v1")}, "b": {Subsets: subsets("v2")}}, "b", "a", []string{"v1"}, nil},
 		{"exported otherwise", rules{"a": {Subsets: subsets("v1")}, "b": {Subsets: subsets("v2"), ExportTo: []string{"."}}}, "", "a", []string{"v1"}, nil},
+		{"exported to more", rules{"a": {Subsets: subsets("v1"), ExportTo: []string{".", "x"}}, "b": {Subsets: subsets("v2"), TrafficPolicy: tls(networking.ClientTLSSettings_SIMPLE), ExportTo: []string{".", "x", "y"}}}, "", "b", []string{"v1", "v2"}, new(registry.TLSSimple)},
+		{"exported to fewer", rules{"a": {Subsets: subsets("v1"), ExportTo: []string{".", "x", "y"}}, "b": {Subsets: subsets("v2"), ExportTo: []string{".", "x"}}}, "", "a", []string{"v1"}, nil},
+		{"exported to all", rules{"a": {Subsets: subsets("v1"), ExportTo: []string{"."}}, "b": {Subsets: subsets("v2")}}, "", "a", []string{"v1"}, nil},
+		{"the narrower one goes", rules{"a": {Subsets: subsets("v1"), ExportTo: []string{"."}}, "b": {Subsets: subsets("v2"), ExportTo: []string{".", "x"}}}, "a", "b", []string{"v2"}, nil},
+		{"the wider one goes", rules{"a": {Subsets: subsets("v1"), ExportTo: []string{"."}}, "b": {Subsets: subsets("v2"), ExportTo: []string{".", "x"}}}, "b", "a", []string{"v1"}, nil},
 		{"of some workloads", rules{"a": {Subsets: subsets("v1")}, "b": {Subsets: subsets("v2"), WorkloadSelector: &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"app": "x"}}}}, "", "a", []string{"v1"}, nil},
 	} {
 		for _, backwards := range []bool{false, true} {
@@ -78,6 +84,33 @@ func TestRulesOfOneHost(t *testing.T) {
 			if rule.Key.Name != tt.want || !slices.Equal(names, tt.subsets) || (got == nil) != (tt.mode == nil) || got != nil && got.Mode != *tt.mode {
 				t.Errorf("%s, backwards %v: of %s, subsets %v, TLS %+v", tt.name, backwards, rule.Key, names, got)
 			}
+		}
+	}
+}
+
+// TestRuleExportedToMore: a rule that is exported to more than an older one is a part of that, and counts alone for the others.
+func TestRuleExportedToMore(t *testing.T) {
+	cfg := mesh.Default()
+	r := registry.New(&cfg)
+	entry := &config.Object{Key: config.Key{Kind: config.KindServiceEntry, Namespace: "istio-system", Name: "e"}, Hash: 1, Spec: &networking.ServiceEntry{
+		Hosts: []string{"api.shop.svc.cluster.local"}, Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}}, Resolution: networking.ServiceEntry_DNS,
+	}}
+	rule := func(name string, age int64, exportTo ...string) config.Change {
+		o := &config.Object{Key: config.Key{Kind: config.KindDestinationRule, Namespace: "istio-system", Name: name}, Hash: uint64(age), Created: time.Unix(age, 0), Spec: &networking.DestinationRule{
+			Host: "api.shop.svc.cluster.local", ExportTo: exportTo, Subsets: []*networking.Subset{{Name: name}},
+		}}
+		return config.Change{Key: o.Key, Object: o}
+	}
+	s, _ := r.Apply([]config.Change{{Key: entry.Key, Object: entry}, rule("narrow", 2, "a"), rule("wide", 3, "a", "b")})
+	for ns, want := range map[string]string{"a": "[narrow wide]", "b": "[wide]", "c": "[]"} {
+		var names []string
+		if rule := s.Rule(s.Services("api.shop.svc.cluster.local")[0], ns, ""); rule != nil {
+			for _, sub := range rule.Subsets {
+				names = append(names, sub.Name)
+			}
+		}
+		if got := fmt.Sprint(names); got != want {
+			t.Errorf("in %s: %s, want %s", ns, got, want)
 		}
 	}
 }

@@ -165,10 +165,11 @@ type batch struct {
 	led         map[string]bool // hosts of which nothing differs but who leads ingress gateways there
 	patterns    *ordered.Edit[[]*Service]
 	find        lookupsEdit
-	rooms       *rooms                // of what is sealed
-	sealed      map[string][]*Service // hosts whose registrations are others now, with what they were
-	hashed      map[*Endpoint]uint64  // lists of endpoints, by their first ones: the hosts of an entry share one
-	renamed     map[string]bool       // hosts whose names may mean another thing now
+	rooms       *rooms                       // of what is sealed
+	sealed      map[string][]*Service        // hosts whose registrations are others now, with what they were
+	selectedNow map[selectedAlike][]Endpoint // what entries select, as far as it was found
+	hashed      map[*Endpoint]uint64         // lists of endpoints, by their first ones: the hosts of an entry share one
+	renamed     map[string]bool              // hosts whose names may mean another thing now
 	// rewritten are the single addresses that those wrote, before or now, and which of them did.
 	rewritten map[netip.Addr]map[string]bool
 	arrived   map[config.Key]*meshEntry // ServiceEntries of the mesh that may lead to other pods, and what they are now
@@ -439,11 +440,9 @@ func (b *batch) make(key config.Key) []*Service {
 		}
 		endpoints := services[0].Endpoints // of all of them
 		if labels := spec.GetWorkloadSelector().GetLabels(); len(labels) > 0 {
-			endpoints = b.index.selected(o.Namespace, labels, services[0].Resolution)
-		}
-		b.next.topology.place("", endpoints)
-		if !services[0].External {
-			b.next.authenticate(o.Namespace, endpoints)
+			endpoints = b.selectedEndpoints(o, labels)
+		} else {
+			b.next.placeEndpoints(o.Namespace, services[0].External, endpoints)
 		}
 		for _, s := range services {
 			s.Endpoints, s.Waypoint = endpoints, b.entryWaypoint(o, s)

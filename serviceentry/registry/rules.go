@@ -79,11 +79,13 @@ func (b *batch) replaceRule(host string, key config.Key, r *DestinationRule) {
 	if r != nil {
 		objects = append(objects, r)
 	}
-	for _, rule := range joinRules(objects) {
+	joined := joinRules(objects)
+	for _, object := range objects {
+		b.noteAsked(object.Key, localityNeeds{})
+	}
+	for _, rule := range joined { // each has another oldest object
 		list = append(list, rule)
-		for _, object := range rule.objects() {
-			b.noteAsked(object.Key, asksAt(&Service{Traits: &Traits{}}, rule, b.next.Mesh.LocalityLb))
-		}
+		b.noteAsked(rule.objects()[0].Key, asksAt(&Service{Traits: &Traits{}}, rule, b.next.Mesh.LocalityLb))
 	}
 	if len(list) == 0 {
 		b.rules.Delete(tailOf(host))

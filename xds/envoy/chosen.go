@@ -30,7 +30,7 @@ func (s ProtocolChains) Chosen() *cncfmatcherv3.Matcher {
 
 // goesTo asks whether a connection goes to a range of addresses.
 func goesTo(to netip.Prefix) *Predicate {
-	return InputInRanges(extension("to", &inputsv3.DestinationIPInput{}), []netip.Prefix{to})
+	return InputInRanges(DestinationAddressInput(), []netip.Prefix{to})
 }
 
 // LongestFirst are the lines of a tree that leads by address: a longer prefix comes before a shorter one.

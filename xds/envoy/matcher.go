@@ -54,6 +54,11 @@ func RemoteAddressInput() *cncfcorev3.TypedExtensionConfig {
 	return extension("remote", &inputsv3.SourceIPInput{})
 }
 
+// DestinationAddressInput is the address that was connected to.
+func DestinationAddressInput() *cncfcorev3.TypedExtensionConfig {
+	return extension("to", &inputsv3.DestinationIPInput{})
+}
+
 // PortInput is the port that was connected to.
 func PortInput() *cncfcorev3.TypedExtensionConfig {
 	return extension("port", &inputsv3.DestinationPortInput{})

@@ -92,9 +92,10 @@ func TestEnterAgreesWithProxies(t *testing.T) {
 			if class.Ingress != x.Gateway.Ingress {
 				t.Fatalf("world %d: the gateway is %+v, and its proxy is told of %+v", seed, x.Gateway.Ingress, class.Ingress)
 			}
+			x.Pod = netip.MustParseAddr("10.244.0.2")
 			v := policy.DecideIngress(e.snapshot, x)
 			_, proxy := e.node(node, "")
-			c.To = netip.AddrPortFrom(netip.MustParseAddr("10.244.0.2"), uint16(e.snapshot.Listens(x.Gateway.Ingress, x.Port)))
+			c.To = netip.AddrPortFrom(x.Pod, uint16(e.snapshot.Listens(x.Gateway.Ingress, x.Port)))
 			c.Through = uint32(c.To.Port())
 			out, err := proxy.Connect(c)
 			want := enteredBy(v)

@@ -100,7 +100,7 @@ func IsInboundAuthorization(name string) bool {
 func atPod(trust envoy.TrustDomains) authzfilter.Inputs {
 	from := envoy.ClientAddressInput()
 	return authzfilter.Inputs{
-		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from,
+		Domains: trust.Domains(), Client: envoy.StateInput(wire.StateClient), From: from, Remote: from, To: envoy.DestinationAddressInput(),
 		Port: func(_ authz.Term, values []string) *envoy.Predicate {
 			var any []*envoy.Predicate
 			for _, port := range values {

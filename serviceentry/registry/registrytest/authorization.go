@@ -182,6 +182,8 @@ func (w *World) condition(hosts []string) *security.Condition {
 		{Key: "connection.sni", Values: []string{host}},
 		{Key: "connection.sni", NotValues: []string{host}},
 		{Key: "destination.port", Values: []string{"443"}},
+		{Key: "destination.ip", Values: []string{"10.4.0.0/23", "10.244.0.7"}},
+		{Key: "destination.ip", NotValues: []string{"10.4.0.0/24"}},
 		{Key: "request.headers[X-Team]", Values: []string{"a*"}},
 		{Key: "request.headers[x-team]", NotValues: []string{"*"}},
 		{Key: "source.namespace", Values: []string{"default"}},

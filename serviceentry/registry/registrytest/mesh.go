@@ -244,7 +244,7 @@ func (w *World) meshAnnotations() map[string]string {
 }
 
 func (w *World) meshRule() *networking.DestinationRule {
-	r := &networking.DestinationRule{Host: pick(w, append([]string{"web.store.svc.cluster.local", "db"}, MeshHosts...)), ExportTo: pick(w, [][]string{nil, {"*"}, {"."}, {"team-a"}}), TrafficPolicy: &networking.TrafficPolicy{}}
+	r := &networking.DestinationRule{Host: pick(w, append([]string{"web.store.svc.cluster.local", "db"}, MeshHosts...)), ExportTo: pick(w, [][]string{nil, {"*"}, {"."}, {"team-a"}, {"team-a", "team-b"}}), TrafficPolicy: &networking.TrafficPolicy{}}
 	tls := &networking.ClientTLSSettings{
 		Mode: pick(w, []networking.ClientTLSSettings_TLSmode{networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_DISABLE, networking.ClientTLSSettings_MUTUAL, networking.ClientTLSSettings_ISTIO_MUTUAL}),
 		Sni:  pick(w, []string{"", "", "sni.test"}), CredentialName: pick(w, []string{"", "client", "missing"}),

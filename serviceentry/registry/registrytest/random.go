@@ -229,7 +229,7 @@ func (w *World) sidecar() *networking.Sidecar {
 
 func (w *World) rule() *networking.DestinationRule {
 	r := &networking.DestinationRule{
-		Host: pick(w, hosts), ExportTo: pick(w, [][]string{nil, nil, {"."}, {"team-a"}, {"*"}}),
+		Host: pick(w, hosts), ExportTo: pick(w, [][]string{nil, nil, {"."}, {"team-a"}, {"*"}, {".", "team-a"}}),
 		TrafficPolicy: &networking.TrafficPolicy{Tls: &networking.ClientTLSSettings{
 			Mode: pick(w, []networking.ClientTLSSettings_TLSmode{networking.ClientTLSSettings_DISABLE, networking.ClientTLSSettings_SIMPLE}),
 		}},

@@ -24,7 +24,7 @@ func askedTree(set authz.Set, see Inputs, why string, as func(*authz.Rule) *auth
 	var lines []*cncfmatcherv3.Matcher_MatcherList_FieldMatcher
 	for _, p := range set.Deciding(authz.Custom) {
 		for i := range p.Rules {
-			r := as(&p.Rules[i])
+			r := see.reached(as(&p.Rules[i]), authz.Custom)
 			by := envoy.OnMatchVerdict(nameAsked(p, r, why), false)
 			asked := see.rule(r, authz.Custom)
 			if len(asked) == 0 {

@@ -72,6 +72,8 @@ func (s Inputs) values(t authz.Term, values []string, ranges []netip.Prefix) *en
 		return envoy.InputInRanges(s.From, ranges)
 	case authz.RemoteIP:
 		return envoy.InputInRanges(s.Remote, ranges)
+	case authz.DestinationIP:
+		return envoy.InputInRanges(s.To, ranges)
 	case authz.Port:
 		return s.Port(t, values)
 	case authz.SNI:

@@ -14,6 +14,7 @@ type Inputs struct {
 	Domains      []string                         // the mesh's trust domain, and its aliases
 	Client       *cncfcorev3.TypedExtensionConfig // the client's verified SPIFFE id, nothing without one
 	From, Remote *cncfcorev3.TypedExtensionConfig // the address of the connection, and that of whoever is behind
+	To           *cncfcorev3.TypedExtensionConfig // the address that was connected to; nil where that is not what a rule asks for, so that such rules close
 	// Port asks for one of the ports of a term's values, and SNI for the name that the client's own TLS says, by an expression (RE2)
 	// for "name" with or without ":port".
 	Port func(t authz.Term, values []string) *envoy.Predicate
@@ -36,7 +37,7 @@ func tree(set authz.Set, see Inputs, as func(*authz.Rule, authz.Action) *authz.R
 	for _, action := range []authz.Action{authz.Deny, authz.Allow} {
 		for _, p := range set.Deciding(action) {
 			for i := range p.Rules {
-				r := as(&p.Rules[i], action)
+				r := see.reached(as(&p.Rules[i], action), action)
 				if r == nil {
 					continue
 				}
@@ -54,6 +55,14 @@ func tree(set authz.Set, see Inputs, as func(*authz.Rule, authz.Action) *authz.R
 		otherwise = ruling(authz.Ruling{Policy: allowing[0]})
 	}
 	return envoy.OnMatchMatcher(envoy.MatchList(lines, otherwise))
+}
+
+// reached is the rule as it is asked there of the address that was connected to; nil where it never matches.
+func (s Inputs) reached(r *authz.Rule, action authz.Action) *authz.Rule {
+	if r == nil || s.To != nil {
+		return r
+	}
+	return r.ToAnyAddress(action)
 }
 
 func ruling(r authz.Ruling) *envoy.OnMatch { return envoy.OnMatchVerdict(Name(r), r.Allows) }
