@@ -137,14 +137,11 @@ func checkSpan(f query.Filter) error {
 	return program.Misuse(fmt.Errorf("--until %s: it is not after --since, %s, so there is nothing between them", f.Until.UTC().Format(time.RFC3339), f.Since.UTC().Format(time.RFC3339)))
 }
 
-// seenSince reads since when it is asked what was seen, which is not to come: that nothing was would be no answer.
+// seenSince reads since when it is asked what was seen.
 func seenSince(flag, text string, now time.Time) (time.Time, error) {
-	at, err := query.ParseTime(text, now)
-	switch {
-	case err != nil:
+	at, err := query.ParsePast(text, now)
+	if err != nil {
 		return at, fmt.Errorf("%s: %w", flag, err)
-	case !at.Before(now):
-		return at, fmt.Errorf("%s %q: it is to come, and nothing was seen since then", flag, text)
 	}
 	return at, nil
 }

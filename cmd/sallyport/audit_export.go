@@ -113,5 +113,5 @@ func exportLines(cmd *cobra.Command, source query.Source, filter query.Filter, f
 		n++
 		return writer.Write(r)
 	})
-	return n, errors.Join(err, writer.Close(), out.Flush())
+	return n, errors.Join(query.End(writer, err), out.Flush())
 }

@@ -54,7 +54,7 @@ func auditQueryCommand() *cobra.Command {
 				n++
 				return writer.Write(r)
 			})
-			if err = errors.Join(err, writer.Close(), out.Flush()); err != nil {
+			if err = errors.Join(query.End(writer, err), out.Flush()); err != nil {
 				return err
 			}
 			if n > 0 && n == filter.Limit {

@@ -22,7 +22,7 @@ func TestNothingSeenIsNoAnswer(t *testing.T) {
 		append([]string{"suggest", "--since", "2999-01-01"}, from...), append([]string{"suggest", "--unused", "2999-01-01"}, from...), append([]string{"review", "list", "--since", "2999-01-01"}, from...),
 	} {
 		out, _, code, err := call(t, args...)
-		if code != exitUsage || out != "" || !strings.Contains(err.Error(), "it is to come") {
+		if code != exitUsage || out != "" || !strings.Contains(err.Error(), "is to come, and nothing was seen since then") {
 			t.Errorf("%v: %d, %v, %s", args, code, err, out)
 		}
 	}

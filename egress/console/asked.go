@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
@@ -38,6 +39,12 @@ func ask(u *url.URL, now time.Time) (a asked, err error) {
 		}
 	}
 	return a, strange
+}
+
+// beside is the same of what more holds for, also where it is the opposite of what is asked.
+func (a asked) beside(terms ...query.Term) asked {
+	a.Expression.Terms, a.Filter.Terms = slices.Concat(a.Expression.Terms, terms), slices.Concat(a.Filter.Terms, terms)
+	return a
 }
 
 // with narrows what is asked for, for this page.

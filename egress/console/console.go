@@ -42,7 +42,7 @@ type Options struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	answerTime time.Duration // 15 s where nothing is said
+	answerTime, takeTime time.Duration // 15 s and 2 min where nothing is said
 }
 
 func (o Options) withDefaults() Options {
@@ -54,6 +54,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.answerTime == 0 {
 		o.answerTime = answerTime
+	}
+	if o.takeTime == 0 {
+		o.takeTime = takeTime
 	}
 	if o.Act == nil {
 		o.Act = func(context.Context, record.Record) error { return nil }
@@ -71,21 +74,24 @@ type Prepared interface {
 const (
 	usualSince  = "24h" // where the filter does not say
 	answerTime  = 15 * time.Second
-	atOnce      = 3        // pages that are made at the same time; the others wait
-	atOnceEach  = 2        // of one reader who logged in, so that others have their turn
-	mostReaders = 1_000    // whose pages are counted
-	filesAtOnce = 6        // downloads; who reads one slowly keeps others from one of them, and from no page
-	filesEach   = 1        // of one reader who logged in
-	mostTexts   = 48 << 20 // bytes of text in a Parquet file that is made here: it takes as much room meanwhile
-	chartSlices = 96       // of a chart, or one more
-	mostVain    = 1_000    // questions that nothing but roll-ups answers
-	mostBars    = 1_000    // of a chart of centuries
-	perPage     = 100      // records
-	mostPages   = 100      // that can be turned
-	mostGroups  = 50       // of what is added up
-	shortList   = 8        // of a list beside others
-	mostFlows   = 60       // of a picture
-	mostRecords = 50_000   // of a download
+	atOnce      = 3                // pages that are made at the same time; the others wait
+	atOnceEach  = 2                // of one reader who logged in, so that others have their turn
+	mostReaders = 1_000            // whose pages are counted
+	filesAtOnce = 6                // downloads; who reads one slowly keeps others from one of them, and from no page
+	filesEach   = 1                // of one reader who logged in
+	mostTexts   = 48 << 20         // bytes of text in a Parquet file that is made here: it takes as much room meanwhile
+	mostPacked  = 24 << 20         // bytes of another one, packed; the chart's /tmp has room for as many as there can be
+	takeTime    = 2 * time.Minute  // in which a reader of a file takes some of it
+	mostTaking  = 30 * time.Minute // and all of it
+	chartSlices = 96               // of a chart, or one more
+	mostVain    = 1_000            // questions that nothing but roll-ups answers
+	mostBars    = 1_000            // of a chart of centuries
+	perPage     = 100              // records
+	mostPages   = 100              // that can be turned
+	mostGroups  = 50               // of what is added up
+	shortList   = 8                // of a list beside others
+	mostFlows   = 60               // of a picture
+	mostRecords = 50_000           // of a download
 )
 
 // handler makes the pages.

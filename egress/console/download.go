@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -21,67 +22,103 @@ const parquetMemory = "128MB"
 // downloads are the formats, with their media types.
 var downloads = map[string]string{"json": "application/json", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
-// download answers with the newest records of what is asked for as a file.
+// download answers with the newest records of what is asked for as a file. It is whole before the first byte of it is sent, and its length is said: what ends early is
+// seen to, also behind a proxy that speaks HTTP/1.0, and who reads slowly keeps nobody from the log.
 func (h *handler) download(format string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 3*h.answerTime)
-		defer cancel()
 		a, err := ask(r.URL, h.Now())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		ctx, cancel := context.WithTimeout(r.Context(), 3*h.answerTime)
+		defer cancel()
 		a.Filter.Limit, a.Filter.Within = mostRecords, within(ctx)
 		done, err := wait(ctx, h.fetching.reader(ctx), h.files)
-		if err == nil {
-			err = h.send(ctx, w, a.Filter, format)
-			done()
-		}
-		var mend wrong
-		if errors.As(err, &mend) { // before anything was sent
-			http.Error(w, mend.Error(), http.StatusRequestEntityTooLarge)
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%d downloads are made at a time, %d of a reader, and these have their places for now: ask again", filesAtOnce, filesEach), http.StatusServiceUnavailable)
 			return
 		}
+		defer done()
+		file, err := h.makeFile(ctx, a.Filter, format)
 		if err != nil {
-			h.Logger.Warn("console: a download ended early", "format", format, "err", err)
+			h.refuse(ctx, w, r, err)
+			return
+		}
+		defer func() {
+			if err := file.Close(); err != nil {
+				h.Logger.Warn("console: a download's file stays", "err", err)
+			}
+		}()
+		w.Header().Set("Content-Type", downloads[format])
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="sallyport-%s.%s"`, a.Filter.Until.UTC().Format("20060102-150405"), format))
+		w.Header().Set("Content-Length", strconv.FormatInt(file.length, 10))
+		if _, err := io.Copy(&taker{w, http.NewResponseController(w), h.takeTime, time.Now().Add(mostTaking)}, file); err != nil {
+			h.Logger.Warn("console: a download was not taken", "format", format, "err", err)
 			panic(http.ErrAbortHandler) // half a file shall not pass for a whole one
 		}
 	}
 }
 
-func (h *handler) send(ctx context.Context, w http.ResponseWriter, f query.Filter, format string) (err error) {
-	head := func() {
-		w.Header().Set("Content-Type", downloads[format])
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="sallyport-%s.%s"`, f.Until.UTC().Format("20060102-150405"), format))
+// refuse says why there is no file.
+func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {
+	var mend wrong
+	switch {
+	case errors.As(err, &mend):
+		http.Error(w, mend.Error(), http.StatusRequestEntityTooLarge)
+	case ctx.Err() != nil:
+		http.Error(w, fmt.Sprintf("the file was not made within %v: choose less time, or let sallyport audit export write it", 3*h.answerTime), http.StatusServiceUnavailable)
+	default:
+		h.Logger.Warn("console: no download", "file", r.URL.Path, "err", err)
+		http.Error(w, "the file could not be made; the server's log says why", http.StatusInternalServerError)
 	}
+}
+
+// taker writes to a client who goes on taking: so much time for the next piece, and for all of it until an end.
+type taker struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	next    time.Duration
+	end     time.Time
+}
+
+func (t *taker) Write(b []byte) (int, error) {
+	at := time.Now().Add(t.next)
+	if at.After(t.end) {
+		at = t.end
+	}
+	if err := t.control.SetWriteDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return t.ResponseWriter.Write(b)
+}
+
+// makeFile makes the file.
+func (h *handler) makeFile(ctx context.Context, f query.Filter, format string) (p *spooled, err error) {
+	if p, err = newSpooled(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
 	if format == "parquet" {
-		dir, failed := os.MkdirTemp("", "sallyport-")
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		file := filepath.Join(dir, "log.parquet")
+		file := filepath.Join(p.folder, "log.parquet")
 		if err := h.writeParquet(ctx, f, file); err != nil {
-			return err
+			return p, err
 		}
-		opened, err := os.Open(file)
+		return p, p.plain(file)
+	}
+	return p, p.packed(func(to io.Writer) error {
+		out := bufio.NewWriter(to)
+		writer, err := query.NewWriter(format, out)
 		if err != nil {
 			return err
 		}
-		defer opened.Close()
-		head()
-		_, err = io.Copy(w, opened)
-		return err
-	}
-	head()
-	out := bufio.NewWriter(w)
-	writer, err := query.NewWriter(format, out)
-	if err != nil {
-		return err
-	}
-	err = query.Each(ctx, h.DB, f, writer.Write)
-	return errors.Join(err, writer.Close(), out.Flush())
+		return errors.Join(query.End(writer, query.Each(ctx, h.DB, f, writer.Write)), out.Flush())
+	})
 }
 
 func (h *handler) writeParquet(ctx context.Context, f query.Filter, file string) (err error) {
@@ -99,7 +136,7 @@ func (h *handler) writeParquet(ctx context.Context, f query.Filter, file string)
 	texts := 0
 	err = query.Each(ctx, h.DB, f, func(r record.Record) error {
 		if texts += r.Texts(); texts > mostTexts {
-			return wrong{errors.New("these records are too long for a file that is made here: choose less time, or let sallyport audit export write it")}
+			return errLong
 		}
 		if batch = append(batch, r); len(batch) < 5_000 {
 			return nil

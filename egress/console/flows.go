@@ -10,7 +10,6 @@ import (
 
 	"github.com/sallyport/sallyport/config/visible"
 	"github.com/sallyport/sallyport/egress/audit/query"
-	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // flowsPage is which workload went to which host, as a picture and as a table.
@@ -59,17 +58,18 @@ func (h *handler) flowsPage(ctx context.Context, _ *http.Request, a asked) (view
 	if p.Bytes {
 		order = "bytes"
 	}
-	sums := query.Sums{Filter: a.Filter, Columns: append([]string{"class", "verdict", "host"}, whoReads...), Workload: true, Statement: func(relation string) string {
-		return fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, coalesce(host, '') AS host, %s AS records, %s AS denied,
+	of := a.beside(traffic)
+	sums := query.Sums{Filter: of.Filter, Columns: append([]string{"verdict", "host"}, whoReads...), Workload: true, Statement: func(relation string) string {
+		return fmt.Sprintf(`SELECT * EXCLUDE sender, count(*) OVER ()::UBIGINT FROM (SELECT %s AS workload, `+hostColumn+` AS host, %s AS records, %s AS denied,
 			%s AS bytes, coalesce(namespace, '') AS sender
-		FROM %s WHERE `+schema.Traffic+` GROUP BY ALL) ORDER BY %s LIMIT %d`, who, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), relation,
+		FROM %s GROUP BY ALL) ORDER BY %s LIMIT %d`, who, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), relation,
 			inTurn("sender", order+" DESC, workload, host", mostFlows), mostFlows)
 	}}
 	err := h.sums(ctx, sums, func(rows *sql.Rows) error {
 		var f flow
 		var all uint64
 		err := rows.Scan(&f.Workload, &f.Host, &f.Records, &f.Denied, &f.Bytes, &all)
-		e := a.Expression
+		e := of.Expression
 		for _, t := range append(termsOfWorkload(f.Workload), is("host", f.Host)) {
 			e = e.With(t)
 		}

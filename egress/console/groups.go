@@ -4,16 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
-
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
-	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
 // dimension is what records can be added up by.
@@ -39,9 +35,12 @@ var (
 	deciderReads = []string{"verdict", "allowed_by_kind", "allowed_by_namespace", "allowed_by_name", "allowed_by_rule", "decided_by_kind", "decided_by_namespace", "decided_by_name", "decided_by_rule"}
 )
 
+// hostColumn is the host as filters have it: upper and lower case are alike.
+const hostColumn = "lower(coalesce(host, ''))"
+
 var dimensions = []dimension{
-	{Name: "host", Title: "Host", column: "coalesce(host, '')", reads: []string{"host"}, terms: key("host"), page: "host"},
-	{Name: "domain", Title: "Domain", column: "lower(coalesce(host, ''))", reads: []string{"host"}, terms: termsOfDomain},
+	{Name: "host", Title: "Host", column: hostColumn, reads: []string{"host"}, terms: key("host"), page: "host"},
+	{Name: "domain", Title: "Domain", column: hostColumn, reads: []string{"host"}, terms: termsOfDomain},
 	{Name: "workload", Title: "Workload", column: who, reads: whoReads, terms: termsOfWorkload, page: "workload"},
 	{Name: "rule", Title: "Decided by", column: decider, reads: deciderReads, terms: termsOfRule},
 	{Name: "reason", Title: "Reason", column: "coalesce(reason, '')", reads: []string{"reason"}, terms: key("reason")},
@@ -63,19 +62,6 @@ func termsOfWorkload(v string) []query.Term {
 		return []query.Term{is("principal", v), is("namespace", "")}
 	}
 	return []query.Term{is("workload", v)}
-}
-
-func termsOfDomain(v string) []query.Term {
-	if v == "" || isAddress(v) {
-		return []query.Term{is("host", v)}
-	}
-	return []query.Term{below("host", v)}
-}
-
-// isAddress knows addresses of IP, which are below no domain, as authorities have them.
-func isAddress(host string) bool {
-	_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	return err == nil
 }
 
 func termsOfRule(v string) []query.Term {
@@ -120,11 +106,16 @@ type groups struct {
 // domains is how many hosts are looked at for the domains that they are of.
 const domains = 20_000
 
-// groups adds up by a dimension; most is how many there can be, and order an expression of SQL, the greatest first.
-func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, order string) (g groups, err error) {
+// traffic is what is said of the records of what was sent or tried, by pages that are about nothing else.
+var traffic = query.Term{Key: "class", Not: true, Values: []string{string(record.Gap), string(record.Action)}}
+
+// groups adds up by a dimension; most is how many there can be, and order an expression of SQL, the greatest first. beside is what holds for the records of all
+// groups beside what was asked.
+func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, order string, beside ...query.Term) (g groups, err error) {
 	g.By, g.Other = d, "hosts"
+	of := a.beside(beside...)
 	others, limit := "host", most
-	columns := append([]string{"class", "verdict", "host"}, d.reads...)
+	columns := append([]string{"verdict", "host"}, d.reads...)
 	if d.page == "host" || d.Name == "domain" {
 		g.Other, others = "workloads", who
 		columns = append(columns, whoReads...)
@@ -138,10 +129,10 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 		places = inTurn("split_part(value, '/', 1)", heaviest, most)
 	}
 	slices.Sort(columns)
-	sums := query.Sums{Filter: a.Filter, Columns: slices.Compact(columns), Workload: others == who || d.column == who, Statement: func(relation string) string {
+	sums := query.Sums{Filter: of.Filter, Columns: slices.Compact(columns), Workload: others == who || d.column == who, Statement: func(relation string) string {
 		return fmt.Sprintf(`SELECT * FROM (SELECT *, count(*) OVER ()::UBIGINT FROM (SELECT %s AS value, %s AS records, %s AS denied,
 			%s AS bytes, approx_count_distinct(%s)::UBIGINT, min(first), max(last)
-		FROM %s WHERE `+schema.Traffic+` GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), others, relation, places, limit, heaviest)
+		FROM %s GROUP BY value) ORDER BY %s LIMIT %d) ORDER BY %s`, d.column, added("records"), addedWhere("records", "verdict = 'denied'"), added(bothWays), others, relation, places, limit, heaviest)
 	}}
 	err = h.sums(ctx, sums, func(rows *sql.Rows) error {
 		var x group
@@ -161,15 +152,14 @@ func (h *handler) groups(ctx context.Context, a asked, d dimension, most int, or
 		g.List, g.More = g.List[:most], true
 	}
 	for i := range g.List {
-		g.List[i].address(a, d)
+		g.List[i].address(a, of.Expression, d)
 	}
 	return g, nil
 }
 
-// address fills in where a group leads.
-func (x *group) address(a asked, d dimension) {
+// address fills in where a group leads: to its records, of those of all groups.
+func (x *group) address(a asked, only query.Expression, d dimension) {
 	terms := d.terms(x.Value)
-	only := a.Expression
 	for _, t := range terms {
 		only = only.With(t)
 	}
@@ -181,38 +171,4 @@ func (x *group) address(a asked, d dimension) {
 	if d.page != "" && x.Value != "" && (d.page == "host" || strings.Contains(x.Value, "/")) {
 		x.Page = link("/"+d.page, query.Expression{Since: a.Expression.Since, Until: a.Expression.Until}, "name", x.Value)
 	}
-}
-
-// byDomain adds up hosts of one registrable domain.
-func byDomain(hosts []group) (out []group) {
-	at := map[string]int{}
-	for _, x := range hosts {
-		if domain, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimSuffix(x.Value, ".")); err == nil && !isAddress(x.Value) {
-			x.Value = domain
-		}
-		i, known := at[x.Value]
-		if !known {
-			at[x.Value] = len(out)
-			out = append(out, x)
-			continue
-		}
-		o := &out[i]
-		o.Records, o.Denied, o.Bytes, o.Others = plus(o.Records, x.Records), plus(o.Denied, x.Denied), plus(o.Bytes, x.Bytes), max(o.Others, x.Others)
-		if x.First.Before(o.First) {
-			o.First = x.First
-		}
-		if x.Last.After(o.Last) {
-			o.Last = x.Last
-		}
-	}
-	slices.SortStableFunc(out, func(a, b group) int {
-		switch {
-		case a.Records > b.Records:
-			return -1
-		case a.Records < b.Records:
-			return 1
-		}
-		return strings.Compare(a.Value, b.Value)
-	})
-	return out
 }

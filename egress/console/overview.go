@@ -55,13 +55,11 @@ func (h *handler) overview(ctx context.Context, _ *http.Request, a asked) (view,
 	if o.Proxies, err = h.proxies(ctx, a, o.Chart); err != nil {
 		return v, err
 	}
-	denied := a
-	denied.Filter.Terms = append(denied.Filter.Terms[:len(denied.Filter.Terms):len(denied.Filter.Terms)], is("verdict", "denied"))
-	if o.DeniedMost, err = h.groups(ctx, denied, dimensions[0], shortList, "denied"); err != nil {
+	if o.DeniedMost, err = h.groups(ctx, a, dimensions[0], shortList, "denied", is("verdict", "denied")); err != nil {
 		return v, err
 	}
 	by, _ := dimensionOf("workload")
-	if o.Workloads, err = h.groups(ctx, a, by, shortList, "records"); err != nil {
+	if o.Workloads, err = h.groups(ctx, a, by, shortList, "records", traffic); err != nil {
 		return v, err
 	}
 	if o.NewKnown = askable(a.Expression.Terms); o.NewKnown {

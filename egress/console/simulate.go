@@ -60,12 +60,9 @@ func (h *handler) simulate(ctx context.Context, r *http.Request, _ asked) (v vie
 		p.Wrong = visible.Text(err.Error())
 		return view{Template: "simulate", Title: "Simulate", Fixed: true, status: status, basis: c.basis(), Data: p}, nil
 	}
-	since, err := query.ParseTime(p.Since, now)
-	switch {
-	case err != nil:
-		return amiss(http.StatusBadRequest, err)
-	case !since.Before(now):
-		return amiss(http.StatusBadRequest, fmt.Errorf("since %q: nothing was seen since then, it is to come", p.Since))
+	since, err := query.ParsePast(p.Since, now)
+	if err != nil {
+		return amiss(http.StatusBadRequest, fmt.Errorf("since: %w", err))
 	}
 	may := scopeOf(ctx, c)
 	read := decode.Within("pasted.yaml", []byte(p.YAML), decode.Bounds{Bytes: mostWritten, Objects: mostObjects, Take: func(k config.Key) error {

@@ -40,21 +40,19 @@ func (h *handler) subject(ctx context.Context, r *http.Request, a asked, kind st
 	}
 	d, _ := dimensionOf(kind)
 	terms := d.terms(s.Name)
-	narrowed := a
-	narrowed.Filter.Terms = append(a.Filter.Terms[:len(a.Filter.Terms):len(a.Filter.Terms)], terms...)
-	s.LogLink = link("/log", a.with(terms...).Expression)
+	narrowed := a.beside(terms...)
+	s.LogLink = link("/log", narrowed.Expression)
 	if s.totals, err = h.total(ctx, narrowed); err != nil {
 		return v, err
 	}
 	for _, name := range lists {
 		by, _ := dimensionOf(name)
-		g, err := h.groups(ctx, narrowed, by, shortList, "records")
+		g, err := h.groups(ctx, narrowed, by, shortList, "records", traffic)
 		if err != nil {
 			return v, err
 		}
-		for i := range g.List { // what leads on keeps the subject
-			e := a.with(append(terms[:len(terms):len(terms)], by.terms(g.List[i].Value)...)...).Expression
-			g.List[i].Only, g.List[i].Not = link("/log", e), ""
+		for i := range g.List { // this page is about no more than the subject
+			g.List[i].Not = ""
 		}
 		if kind == "host" || g.Other != "hosts" {
 			g.Other = ""

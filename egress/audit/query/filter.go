@@ -78,6 +78,15 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
+// ParsePast is ParseTime of since when something was seen, which is not to come: that nothing was would be no answer.
+func ParsePast(text string, now time.Time) (time.Time, error) {
+	at, err := ParseTime(text, now)
+	if err == nil && !at.Before(now) {
+		err = fmt.Errorf("%q is to come, and nothing was seen since then: write how long before now (30m, 1h, 7d), or a time that was", text)
+	}
+	return at, err
+}
+
 // ParseDuration is time.ParseDuration with days and weeks before the rest: 1w2d3h.
 func ParseDuration(text string) (time.Duration, error) {
 	var total time.Duration

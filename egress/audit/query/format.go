@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,6 +19,14 @@ type Writer interface {
 	Write(record.Record) error
 	Flush() error
 	Close() error
+}
+
+// End ends an output: whole, or where something is wrong as it is, so that half of it does not pass for all.
+func End(w Writer, err error) error {
+	if err != nil {
+		return errors.Join(err, w.Flush())
+	}
+	return w.Close()
 }
 
 // Formats are the names that NewWriter knows.

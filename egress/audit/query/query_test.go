@@ -179,6 +179,41 @@ func TestTimesComeBack(t *testing.T) {
 	}
 }
 
+func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// TestPast: since when something was seen is before now, also by a moment.
+func TestPast(t *testing.T) {
+	for text, past := range map[string]bool{"": true, "1s": true, "7d": true, rfc3339(noon.Add(-time.Second)): true, "0s": false, rfc3339(noon): false, rfc3339(noon.Add(time.Second)): false, "2999-01-01": false} {
+		if _, err := ParsePast(text, noon); (err == nil) != past {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := ParsePast("soon", noon); err == nil || strings.Contains(err.Error(), "to come") {
+		t.Errorf("soon: %v", err)
+	}
+}
+
+// TestHalfIsNotWhole: an output that something ended before its end does not look like a whole one.
+func TestHalfIsNotWhole(t *testing.T) {
+	broke := errors.New("the server went away")
+	for _, format := range Formats {
+		var out bytes.Buffer
+		w, err := NewWriter(format, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(sample()[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := End(w, broke); !errors.Is(err, broke) {
+			t.Errorf("%s: %v", format, err)
+		}
+		if format == "json" && json.Valid(out.Bytes()) || out.Len() == 0 {
+			t.Errorf("%s: %s", format, &out)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"": {}, "1h": noon.Add(-time.Hour), "7d": noon.AddDate(0, 0, -7), "1w2d3h4m": noon.Add(-(9*24 + 3) * time.Hour).Add(-4 * time.Minute),

@@ -38,9 +38,10 @@ func NewParquetWriter(ctx context.Context, file, memory string) (w *ParquetWrite
 	if w.scratch, err = os.MkdirTemp(filepath.Dir(file), ".audit-export-"); err != nil {
 		return nil, fmt.Errorf("audit export: %w", err)
 	}
+	made := w // a return says nil where something failed
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("audit export: %w", err), w.Close())
+			err = errors.Join(fmt.Errorf("audit export: %w", err), made.Close())
 		}
 	}()
 	if w.db, err = duck.Open(filepath.Join(w.scratch, FileName), url.Values{"memory_limit": {memory}, "threads": {"2"}}); err != nil {
