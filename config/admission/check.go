@@ -71,6 +71,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		case *security.PeerAuthentication:
 			w.checkMutualTLS(r, spec)
+			w.checkRootSelector(r, spec)
 		case *security.AuthorizationPolicy:
 			w.judgeAuthorization(r, spec)
 		case *security.RequestAuthentication:
@@ -93,6 +94,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	findings = append(findings, w.conflicts()...)
 	findings = append(findings, w.sharedAddresses()...)
 	findings = append(findings, w.secondRoutes()...)
+	findings = append(findings, w.secondChosen()...)
 	findings = append(findings, w.severalRules()...)
 	findings = append(findings, w.defaultGateway()...)
 	findings = append(findings, w.farEnds()...)

@@ -214,6 +214,22 @@ func TestScope(t *testing.T) {
 			t.Errorf("%s is not found by its key", tt.scope)
 		}
 	}
+	aged := func(id, selector, created string) string {
+		return strings.Replace(sidecarYAML(id, selector, `"*/*"`), "metadata: {", "metadata: {creationTimestamp: "+created+", ", 1)
+	}
+	several := newWorld(t,
+		aged("default/a", "", "2021-01-01T00:00:00Z"), aged("default/zoned", "", "2020-01-01T00:00:00Z"), aged("default/later", "", "2020-01-01T00:00:00Z"),
+		aged("default/b", "app: web", "2023-01-01T00:00:00Z"), aged("default/x", "more: labels", "2022-01-01T00:00:00Z"),
+	).Snapshot()
+	for app, want := range map[string]string{"web": "x", "none": "later"} {
+		labels := map[string]string{"app": app}
+		if app == "web" {
+			labels["more"] = "labels"
+		}
+		if scope := several.Scope("default", labels); scope.Key.Name != want {
+			t.Errorf("of several for %s %s counts, want the oldest, %s", app, scope.Key.Name, want)
+		}
+	}
 	if none := newWorld(t).Snapshot(); none.Scope("default", nil) != nil || none.ScopeByKey(config.Key{}) != nil {
 		t.Error("a scope from nowhere")
 	}

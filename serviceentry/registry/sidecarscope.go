@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -14,6 +15,7 @@ import (
 // their own ports are led to.
 type SidecarScope struct {
 	Key      config.Key
+	Created  time.Time
 	Selector map[string]string // empty: all workloads of the namespace (of the mesh, in the root namespace)
 	Egress   []Listener        // nil: everything that is exported to the namespace; empty: nothing
 	AllowAny *bool             // nil: as the mesh says
@@ -45,7 +47,7 @@ func hostFilter(text string) HostFilter {
 }
 
 func fromSidecar(o *config.Object, spec *networking.Sidecar) *SidecarScope {
-	s := &SidecarScope{Key: o.Key, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
+	s := &SidecarScope{Key: o.Key, Created: o.Created, Selector: spec.GetWorkloadSelector().GetLabels(), Hash: o.Hash}
 	if len(spec.Egress) > 0 {
 		s.Egress = []Listener{}
 	}
@@ -175,6 +177,6 @@ func (b *batch) setScope(c config.Change) {
 	b.next.scopes = afterChange(b.next.scopes, c, func(o *config.Object) *SidecarScope {
 		return fromSidecar(o, o.Spec.(*networking.Sidecar))
 	}, func(s *SidecarScope) config.Key { return s.Key }, func(x, y *SidecarScope) int {
-		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Key.Compare(y.Key))
+		return cmp.Or(-cmp.Compare(min(len(x.Selector), 1), min(len(y.Selector), 1)), x.Created.Compare(y.Created), x.Key.Compare(y.Key))
 	})
 }

@@ -27,7 +27,7 @@ type Snapshot struct {
 	hosts       ordered.Map[[]*Service]         // by host; each list sorted by Service.compare
 	endpoints   ordered.Map[*EndpointSet]       // of Kubernetes Services, by their hosts
 	rules       ordered.Map[[]*DestinationRule] // by tailOf of their hosts
-	scopes      map[string][]*SidecarScope      // by namespace, those with a selector first
+	scopes      map[string][]*SidecarScope      // by namespace, those with a selector first, and the oldest of each first
 	special     map[string]int                  // namespaces that do not see just what everybody sees, with why-counts
 	different   map[string]int                  // those of them where it is more than that hosts have shorter names, likewise
 	reasons     map[string]map[string]int       // by whose objects those see it, and then by them, likewise
@@ -218,7 +218,7 @@ func (s *Snapshot) ruleFor(svc *Service, ns string, selected SelectorKey) *Desti
 }
 
 // Scope finds the Sidecar object for a workload: one that selects it, else its namespace's, else the root
-// namespace's; nil without one.
+// namespace's; of several the oldest, as in Istio; nil without one.
 func (s *Snapshot) Scope(ns string, labels map[string]string) *SidecarScope {
 	for _, in := range [...]string{ns, s.Mesh.RootNamespace} {
 		for _, scope := range s.scopes[in] {

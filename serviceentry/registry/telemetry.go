@@ -53,7 +53,7 @@ func (s *Snapshot) recorded(ns string, own func(*Telemetry) bool) (word string) 
 }
 
 func fromTelemetry(o *config.Object, spec *telemetry.Telemetry) *Telemetry {
-	t := &Telemetry{Key: o.Key, Created: o.Created, Records: recordsBy(spec)}
+	t := &Telemetry{Key: o.Key, Created: o.Created, Records: RecordsBy(spec)}
 	if labels := spec.GetSelector().GetMatchLabels(); len(labels) > 0 {
 		t.Selector = labels
 	}
@@ -72,9 +72,9 @@ func fromTelemetry(o *config.Object, spec *telemetry.Telemetry) *Telemetry {
 	return t
 }
 
-// recordsBy is what a Telemetry says of what comes to its workloads: all of it is recorded, or none. What is said of what they ask for themselves counts where
+// RecordsBy is what a Telemetry says of what comes to its workloads: all of it is recorded (mesh.MeshAll), or none (mesh.MeshOff); "" where it says nothing of that. What is said of what they ask for themselves counts where
 // that arrives, and an expression says neither.
-func recordsBy(spec *telemetry.Telemetry) (word string) {
+func RecordsBy(spec *telemetry.Telemetry) (word string) {
 	for _, l := range spec.GetAccessLogging() {
 		switch {
 		case l.GetMatch().GetMode() == telemetry.WorkloadMode_CLIENT || l.GetFilter().GetExpression() != "":

@@ -173,7 +173,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return (o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication) && o.Namespace == other.Key.Namespace
 		case config.KindPod, config.KindWorkloadEntry:
 			return o.Key.Kind == config.KindEgressPolicy || o.Key.Kind == config.KindAuthorizationPolicy
-		case config.KindEgressPolicy:
+		case config.KindEgressPolicy, config.KindSidecar, config.KindPeerAuthentication, config.KindTelemetry: // of the others, of several for one workload the oldest counts
 			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace
 			return o.Key.Kind == other.Key.Kind && (o.Namespace == other.Key.Namespace || delegates[other.Key])
