@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -148,48 +149,108 @@ func (g gathering) chunk(ctx context.Context, conn *sql.Conn) (more bool, err er
 
 // tidy makes the tables short again: rows that are one are merged, and inputs of days go whose records are older than they are kept.
 func (s *Store) tidy(ctx context.Context) error {
-	err := s.gatherer.alone(func() error {
-		return transact(ctx, s.db, func(conn *sql.Conn) error { return s.tidyInputs(ctx, conn) })
-	})
-	if err != nil {
+	if err := s.tidyInputs(ctx); err != nil {
 		return s.fail("merge inputs", err)
 	}
 	return s.tidyRollups(ctx)
 }
 
-func (s *Store) tidyInputs(ctx context.Context, conn *sql.Conn) error {
-	if keep := s.options.Retention; keep > 0 {
-		now := s.options.Now().UTC()
-		before, ahead := now.Add(-keep), now.Add(24*time.Hour) // like records
-		day := before.Format(time.DateOnly)
-		gone, err := conn.ExecContext(ctx, "DELETE FROM "+InputsTable+" WHERE day < CAST(? AS DATE) AND ("+ingestedColumn+" < ? OR "+ingestedColumn+" > ?)", day, before, ahead)
-		if err != nil {
+// tidyInputs merges the inputs of days that got some, a day in a transaction: what is in memory is a day's.
+func (s *Store) tidyInputs(ctx context.Context) error {
+	if err := s.alone(ctx, s.forgetInputs); err != nil {
+		return err
+	}
+	var until sql.NullTime
+	if err := s.db.QueryRowContext(ctx, "SELECT until FROM "+inputsState+" WHERE isfinite(until)").Scan(&until); err != nil {
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // nothing was gathered yet
+		}
+		return err
+	}
+	days, err := listOf[string](ctx, s.db, "SELECT DISTINCT CAST(day AS VARCHAR) FROM "+InputsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+inputsState+") ORDER BY 1")
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		if err := s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return mergeInputs(ctx, conn, day) }); err != nil {
 			return err
 		}
-		if n, err := gone.RowsAffected(); err != nil || n > 0 {
-			if err != nil {
-				return err
-			}
-			for _, statement := range []string{"DELETE FROM " + SightingsTable + " WHERE day < CAST(? AS DATE)",
-				addSightings(InputsTable+" WHERE day < CAST(? AS DATE)", "kind", "")} {
-				if _, err := conn.ExecContext(ctx, statement, day); err != nil {
-					return err
-				}
-			}
+	}
+	return s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		if err := execute(ctx, conn, withoutRows(InputKinds, InputsTable)); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, "UPDATE "+inputsState+" SET merged = ?", until.Time)
+		return err
+	})
+}
+
+// alone runs a transaction of tidying beside no other one that writes the tables.
+func (s *Store) alone(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
+	return s.gatherer.alone(func() error {
+		return transact(ctx, s.db, func(conn *sql.Conn) error { return f(ctx, conn) })
+	})
+}
+
+// withoutRows removes the kinds that no row has any more. The rows' kinds are made distinct first: DuckDB would hold one for each row.
+func withoutRows(kinds, rows string) string {
+	return "DELETE FROM " + kinds + " WHERE id NOT IN (SELECT DISTINCT kind FROM " + rows + ")"
+}
+
+// forgetInputs removes the inputs whose records are older than they are kept.
+func (s *Store) forgetInputs(ctx context.Context, conn *sql.Conn) error {
+	keep := s.options.Retention
+	if keep <= 0 {
+		return nil
+	}
+	now := s.options.Now().UTC()
+	before, ahead := now.Add(-keep), now.Add(24*time.Hour) // like records
+	day := before.Format(time.DateOnly)
+	gone, err := conn.ExecContext(ctx, "DELETE FROM "+InputsTable+" WHERE day < CAST(? AS DATE) AND ("+ingestedColumn+" < ? OR "+ingestedColumn+" > ?)", day, before, ahead)
+	if err != nil {
+		return err
+	}
+	if n, err := gone.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	for _, statement := range []string{"DELETE FROM " + SightingsTable + " WHERE day < CAST(? AS DATE)",
+		addSightings(InputsTable+" WHERE day < CAST(? AS DATE)", "kind", "")} {
+		if _, err := conn.ExecContext(ctx, statement, day); err != nil {
+			return err
 		}
 	}
-	const days = "day IN (SELECT day FROM touched)"
+	return nil
+}
+
+// mergeInputs merges the inputs of a day.
+func mergeInputs(ctx context.Context, conn *sql.Conn, day string) error {
+	of := " WHERE day = DATE '" + day + "'"
 	if err := execute(ctx, conn,
-		"CREATE TEMP TABLE touched AS SELECT DISTINCT day FROM "+InputsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+inputsState+")",
-		"CREATE TEMP TABLE several AS "+mergedFrom(InputsTable+" WHERE "+days, append([]inputColumn{{name: "kind"}}, inputRowColumns...)),
-		"DELETE FROM "+InputsTable+" WHERE "+days,
-		"DELETE FROM "+SightingsTable+" WHERE "+days,
+		"CREATE TEMP TABLE several AS "+mergedFrom(InputsTable+of, append([]inputColumn{{name: "kind"}}, inputRowColumns...)),
+		"DELETE FROM "+InputsTable+of,
+		"DELETE FROM "+SightingsTable+of,
 	); err != nil {
 		return err
 	}
 	if err := (addedInputs{"several", "kind", ofInputKinds, ""}).store(ctx, conn, "SELECT * FROM several"); err != nil {
 		return err
 	}
-	return execute(ctx, conn, "DROP TABLE several", "DROP TABLE touched", "DELETE FROM "+InputKinds+" WHERE id NOT IN (SELECT kind FROM "+InputsTable+")",
-		"UPDATE "+inputsState+" SET merged = until")
+	return execute(ctx, conn, "DROP TABLE several")
+}
+
+// listOf are the values of a SELECT of one column.
+func listOf[T any](ctx context.Context, db *sql.DB, statement string) (list []T, err error) {
+	rows, err := db.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, rows.Err()
 }

@@ -36,15 +36,15 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	if version == inputsVersion {
 		of.came, of.args = ingestedColumn+" > ?", []any{until}
 	}
-	args := slices.Clone(of.args)
 	from, err := gathered(ctx, tx, of)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)
 	}
+	found := filter.of(from, of.args)
 	if version == inputsVersion {
-		from = "SELECT " + names(inputColumns) + " FROM " + allInputs + " UNION ALL BY NAME " + from
+		found = filter.table().and(found)
 	}
-	rows, err := tx.QueryContext(ctx, selectInputs(from, &filter, &args)+byQuestion(), args...)
+	rows, err := tx.QueryContext(ctx, selectInputs(found.statement)+byQuestion(), found.args...)
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)
 	}
@@ -52,33 +52,76 @@ func EachInput(ctx context.Context, db *sql.DB, filter InputsFilter, f func(*inp
 	return scanInputs(rows, f)
 }
 
-// selectInputs is the statement over all days' rows, and adds its parameters.
-func selectInputs(from string, filter *InputsFilter, args *[]any) string {
-	where := "true"
-	for _, bound := range []struct {
-		condition string
-		at        time.Time
-	}{{" AND last >= ?", filter.Since}, {" AND first < ?", filter.Until}} {
-		if !bound.at.IsZero() {
-			where += bound.condition
-			*args = append(*args, bound.at.UTC())
-		}
+// dayed is a SELECT of inputs, with the columns of inputColumns but that the days are bits of one number (days), and its parameters.
+type dayed struct {
+	statement string
+	args      []any
+}
+
+// and is both.
+func (d dayed) and(o dayed) dayed {
+	return dayed{d.statement + " UNION ALL BY NAME " + o.statement, slices.Concat(d.args, o.args)}
+}
+
+// dayBit is a day among those that an input may be of.
+const dayBit = "(1::HUGEINT << ((day - DATE '2000-01-01') % 126)::HUGEINT) AS days"
+
+// of is what fits of rows of inputs, whose SELECT has some parameters itself.
+func (f *InputsFilter) of(from string, args []any) dayed {
+	where, more := f.condition()
+	return dayed{"SELECT * EXCLUDE (day), " + dayBit + " FROM (" + from + ") WHERE " + where, slices.Concat(args, more)}
+}
+
+// table is what fits of InputsTable. The days of a kind are added up by its number, and only then are texts put to it: there are many days to a kind.
+func (f *InputsFilter) table() dayed {
+	from := InputsTable
+	if f.Where != "" {
+		from = allInputs
 	}
-	if filter.Where != "" {
-		where += " AND (" + filter.Where + ")"
-		*args = append(*args, filter.Args...)
-	}
-	var list []string
-	for _, c := range inputColumns {
-		switch c.name {
-		case ingestedColumn:
-		case "day":
-			list = append(list, "bit_count(bit_or(1::HUGEINT << ((day - DATE '2000-01-01') % 126)::HUGEINT))::UINTEGER AS days")
-		default:
+	where, args := f.condition()
+	list := []string{"kind", "bit_or" + dayBit}
+	for _, c := range inputRowColumns {
+		if c.name != "day" {
 			list = append(list, c.merge())
 		}
 	}
-	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") WHERE " + where + " GROUP BY ALL"
+	columns := []string{"days"}
+	for _, c := range inputColumns {
+		if c.name != "day" {
+			columns = append(columns, c.name)
+		}
+	}
+	return dayed{"SELECT " + strings.Join(columns, ", ") + " FROM (SELECT " + strings.Join(list, ", ") + " FROM " + from + " WHERE " + where + " GROUP BY ALL)" + ofInputKinds, args}
+}
+
+// condition is what holds for the rows that fit, and its parameters.
+func (f *InputsFilter) condition() (where string, args []any) {
+	where = "true"
+	for _, bound := range []struct {
+		condition string
+		at        time.Time
+	}{{" AND last >= ?", f.Since}, {" AND first < ?", f.Until}} {
+		if !bound.at.IsZero() {
+			where += bound.condition
+			args = append(args, bound.at.UTC())
+		}
+	}
+	if f.Where != "" {
+		where += " AND (" + f.Where + ")"
+		args = append(args, f.Args...)
+	}
+	return where, args
+}
+
+// selectInputs is the statement over what is dayed.
+func selectInputs(from string) string {
+	list := []string{"bit_count(bit_or(days))::UINTEGER AS days"}
+	for _, c := range inputColumns {
+		if c.name != ingestedColumn && c.name != "day" {
+			list = append(list, c.merge())
+		}
+	}
+	return "SELECT " + strings.Join(list, ", ") + " FROM (" + from + ") GROUP BY ALL"
 }
 
 // byQuestion puts the inputs of one question one after the other.

@@ -33,7 +33,7 @@ func EachRecent(ctx context.Context, db *sql.DB, filter RecentFilter, f func(*in
 	if err != nil {
 		return fmt.Errorf("audit inputs: %w", err)
 	}
-	found := selectInputs(lately, &InputsFilter{}, &args)
+	found := selectInputs((&InputsFilter{}).of(lately, nil).statement)
 	found = "SELECT * FROM (SELECT * FROM (" + found + ") ORDER BY row_number() OVER (PARTITION BY namespace ORDER BY records DESC), records DESC LIMIT ?)" + byQuestion()
 	rows, err := db.QueryContext(ctx, found, append(args, filter.Most)...)
 	if err != nil {

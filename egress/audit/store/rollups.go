@@ -183,40 +183,19 @@ func toldApart(p part) string {
 
 // tidyRollups merges the rows of times that got some, a day in a transaction.
 func (s *Store) tidyRollups(ctx context.Context) error {
-	const day = "epoch_us(began) // 86400000000"
-	rows, err := s.db.QueryContext(ctx, "SELECT DISTINCT "+day+" FROM "+rollupRows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
-	if err != nil {
-		return s.fail("merge roll-ups", err)
-	}
-	defer rows.Close()
-	var days []int64
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return s.fail("merge roll-ups", err)
-		}
-		days = append(days, n)
-	}
-	if err := rows.Err(); err != nil {
-		return s.fail("merge roll-ups", err)
-	}
+	days, err := listOf[int64](ctx, s.db, "SELECT DISTINCT epoch_us(began) // 86400000000 FROM "+rollupRows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
 	for _, n := range days {
 		from := time.UnixMicro(n * 24 * time.Hour.Microseconds()).UTC()
-		if err := s.gatherer.alone(func() error {
-			return transact(ctx, s.db, func(conn *sql.Conn) error { return mergeRollups(ctx, conn, from) })
-		}); err != nil {
-			return s.fail("merge roll-ups", err)
+		if err == nil {
+			err = s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return mergeRollups(ctx, conn, from) })
 		}
 	}
-	if err := s.gatherer.alone(func() error {
-		return transact(ctx, s.db, func(conn *sql.Conn) error {
-			if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupKinds+" WHERE id NOT IN (SELECT kind FROM "+rollupRows+")"); err != nil {
-				return err
-			}
-			_, err := conn.ExecContext(ctx, "UPDATE "+rollupsState+" SET merged = until")
-			return err
+	if err == nil {
+		err = s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			return execute(ctx, conn, withoutRows(rollupKinds, rollupRows), "UPDATE "+rollupsState+" SET merged = until")
 		})
-	}); err != nil {
+	}
+	if err != nil {
 		return s.fail("merge roll-ups", err)
 	}
 	return nil
