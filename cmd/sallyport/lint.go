@@ -97,9 +97,14 @@ func (f *lintFlags) judge(result *lintResult, objects []config.Object) error {
 		}
 		cfg = loaded
 	}
-	result.add(admission.Check(objects, cfg))
+	result.add(checkTogether(objects, cfg, time.Now()))
 	result.Objects = len(objects)
 	return nil
+}
+
+// checkTogether is what is said of all objects: of those of the Gateway API also what their statuses would say.
+func checkTogether(objects []config.Object, cfg mesh.Config, now time.Time) []admission.Finding {
+	return append(admission.CheckAt(objects, cfg, now), admission.CheckGateways(objects, cfg)...)
 }
 
 // judgeCluster judges a cluster's objects, or what objects of files would bring to it.
@@ -130,14 +135,14 @@ func (f *lintFlags) judgeCluster(ctx context.Context, result *lintResult, object
 		}
 	}
 	now := time.Now()
-	before := admission.CheckAt(there, cfg, now)
+	before := checkTogether(there, cfg, now)
 	if alone {
 		result.add(findings)
 		result.add(before)
 		result.Objects = len(there) - beside
 		return nil
 	}
-	result.add(slices.DeleteFunc(admission.CheckAt(simulate.Applied(there, objects), cfg, now), func(x admission.Finding) bool {
+	result.add(slices.DeleteFunc(checkTogether(simulate.Applied(there, objects), cfg, now), func(x admission.Finding) bool {
 		return !slices.ContainsFunc(objects, func(o config.Object) bool { return o.Key == x.Key }) && slices.Contains(before, x)
 	}))
 	result.Objects = len(objects)

@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	lintGood   = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: good}\nspec: {hosts: [good.com], ports: [{number: 443, name: tls, protocol: TLS}], resolution: DNS}\n"
-	lintWarn   = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: plain}\nspec: {hosts: [plain.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}\n"
-	lintRoutes = lintGood + "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: routes}\nspec: {hosts: [good.com], http: [{route: [{destination: {host: good.com, port: {number: 80}}}]}], tls: [{match: [{port: 8443, sniHosts: [good.com]}], route: [{destination: {host: good.com}}]}]}\n"
-	lintBad    = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad}\nspec: {hosts: ['*'], ports: [{number: 0, name: tls, protocol: TLS}], resolution: DNS}\n"
+	lintGood    = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: good}\nspec: {hosts: [good.com], ports: [{number: 443, name: tls, protocol: TLS}], resolution: DNS}\n"
+	lintWarn    = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: plain}\nspec: {hosts: [plain.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}\n"
+	lintRoutes  = lintGood + "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: routes}\nspec: {hosts: [good.com], http: [{route: [{destination: {host: good.com, port: {number: 80}}}]}], tls: [{match: [{port: 8443, sniHosts: [good.com]}], route: [{destination: {host: good.com}}]}]}\n"
+	lintGateway = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: public}\nspec: {gatewayClassName: sallyport, listeners: [{name: http, port: 80, protocol: HTTP, hostname: a.test}]}\n"
+	lintLed     = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: led}\nspec: {parentRefs: [{name: public}], hostnames: [b.test], rules: [{backendRefs: [{name: gone, port: 80}]}]}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.0.0.1, ports: [{name: http, port: 80}]}\n"
+	lintBad     = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: bad}\nspec: {hosts: ['*'], ports: [{number: 0, name: tls, protocol: TLS}], resolution: DNS}\n"
 )
 
 func TestLint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
-		"good.yaml": lintGood, "warn.yaml": lintWarn, "routes.yaml": lintRoutes, "bad.yaml": lintGood + "---\n" + lintBad,
+		"good.yaml": lintGood, "warn.yaml": lintWarn, "routes.yaml": lintRoutes, "led.yaml": lintLed, "gateway.yaml": lintGateway, "bad.yaml": lintGood + "---\n" + lintBad,
 		"dir/a.yaml": lintWarn, "dir/.b.yaml": lintBad, "dir/notes.txt": "a: [", "broken.yaml": "a: [",
 		"mesh.yaml": "rootNamespace: x", "wrong.yaml": "rootNamspace: x", "looped/warn.yaml": lintWarn,
 	} {
@@ -46,6 +48,9 @@ func TestLint(t *testing.T) {
 		{"routes.yaml", "", exitDone, "warning: spec.http[0]: it is for requests, which ports of HTTP take, and the hosts have none of these here (443 TLS)"},
 		{"routes.yaml", "", exitDone, "warning: spec.http[0].route[0].destination.port.number: \"80\": good.com is not registered with this port, so what is led there gets 503; write one of 443"},
 		{"--strict routes.yaml", "", exitNo, "warning: spec.tls[0].match[0].port: \"8443\": none of spec.hosts is registered with this port"},
+		{"gateway.yaml", "", exitDone, ""},
+		{"led.yaml gateway.yaml", "", exitDone, "led.yaml:1: HTTPRoute default/led\n  warning: spec.hostnames: no listener of the Gateway has any of them; nothing is led by the route there, for spec.parentRefs[0] (Accepted: False, NoMatchingListenerHostname); name hosts that a listener has\n"},
+		{"--strict gateway.yaml led.yaml", "", exitNo, "  warning: spec.rules[0].backendRefs[0]: \"gone\": gone.default.svc.cluster.local is no Service that is known; what is led there is answered with 500 (ResolvedRefs: False, BackendNotFound); write"},
 		{"dir", "", exitDone, "dir/a.yaml:1: ServiceEntry default/plain\n"},
 		{"looped", "", exitNo, "looped/loop.yaml\n  error: cannot be read: too many levels of symbolic links"},
 		{"looped", "", exitNo, "looped/warn.yaml:1: ServiceEntry default/plain\n"}, // beside it

@@ -81,6 +81,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkImports(r, spec)
 			w.checkIngress(r, spec)
 		}
+		w.checkNobodySelected(r)
 		findings = append(findings, r.findings...)
 	}
 	findings = append(findings, w.judgePolicies()...)

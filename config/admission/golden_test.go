@@ -85,16 +85,24 @@ func lint(t *testing.T, files []txtar.File) string {
 			}
 		}
 	}
-	findings := admission.CheckAt(objects, cfg, now)
+	findings := together(objects, cfg)
 	for _, finding := range findings {
 		fmt.Fprintln(&b, finding)
+		if finding.Fix == "" || finding.Message == "" {
+			t.Errorf("half a finding: %#v", finding)
+		}
 	}
 	if n := len(objects); n > 1 {
 		reversed := slices.Clone(objects)
 		slices.Reverse(reversed)
-		if again := admission.CheckAt(reversed, cfg, now); !slices.Equal(findings, again) && !strings.Contains(b.String(), "there twice") {
+		if again := together(reversed, cfg); !slices.Equal(findings, again) && !strings.Contains(b.String(), "there twice") {
 			t.Errorf("in another order:\n%v", again)
 		}
 	}
 	return b.String()
+}
+
+// together is what lint says of all objects.
+func together(objects []config.Object, cfg mesh.Config) []admission.Finding {
+	return append(admission.CheckAt(objects, cfg, now), admission.CheckGateways(objects, cfg)...)
 }

@@ -61,6 +61,7 @@ func Validate(o config.Object) []Finding {
 		r.node(spec)
 	}
 	r.gatewayAPI()
+	r.gatewaySchema()
 	r.fields()
 	return r.findings
 }

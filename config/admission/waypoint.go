@@ -196,8 +196,8 @@ func (w *world) judgeWaypointThere(r *report) {
 		ns = r.of.Name
 	}
 	ref := registry.RequestedWaypoint(ns, r.of.Labels)
-	if ref.IsZero() || r.of.Kind == config.KindNamespace && ns == w.cfg.RootNamespace || len(w.kubeGateways) == 0 {
-		return // where there are no Gateways at all they are kept elsewhere
+	if ref.IsZero() || r.of.Kind == config.KindNamespace && ns == w.cfg.RootNamespace || len(w.kubeGateways) == 0 && len(w.podAddresses) == 0 {
+		return // where there are neither Gateways nor pods they are kept elsewhere
 	}
 	o, there := w.kubeGateways[config.Key{Kind: config.KindKubeGateway, Namespace: ref.Namespace, Name: ref.Name}]
 	why, fix := "", "make a Gateway "+ref.String()+" of class istio-waypoint, or remove the label"

@@ -289,7 +289,7 @@ func (r Route) routes(w World, where route.Where, way Way) route.Routes {
 }
 
 // Backends are all that it names, each once for every place.
-func (r Route) Backends() (out []gatewayv1.BackendObjectReference) {
+func (r Route) Backends() []route.Backend {
 	return route.Backends(r.Object.Spec)
 }
 

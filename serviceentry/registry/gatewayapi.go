@@ -187,7 +187,7 @@ func (b *batch) noteUses(o *config.Object, uses bool) {
 		}
 	}
 	for _, ref := range r.Backends() {
-		x.backed.note(r.HostOf(ref), o.Key, uses)
+		x.backed.note(r.HostOf(ref.BackendObjectReference), o.Key, uses)
 		if ref.Namespace != nil && string(*ref.Namespace) != o.Namespace {
 			x.within.note(string(*ref.Namespace), o.Key, uses)
 		}

@@ -10,11 +10,32 @@ import (
 // Incompatible is why two filters of one rule are none.
 const Incompatible = "a rule either redirects or rewrites"
 
-// Backends are the objects that a route of the Gateway API leads to, mirrors to, or has asked, in order.
-func Backends(spec any) (out []gatewayv1.BackendObjectReference) {
-	plain := func(list []gatewayv1.BackendRef) {
-		for _, b := range list {
-			out = append(out, b.BackendObjectReference)
+// Backend is one that a route of the Gateway API names, and where.
+type Backend struct {
+	gatewayv1.BackendObjectReference
+	rule, index int
+	filter      string // whose it is: requestMirror or externalAuth; "": it is one of backendRefs
+}
+
+// Field is where it is named: "rules[0].backendRefs[1]".
+func (b Backend) Field() string {
+	if b.filter != "" {
+		return fmt.Sprintf("rules[%d].filters[%d].%s.backendRef", b.rule, b.index, b.filter)
+	}
+	return fmt.Sprintf("rules[%d].backendRefs[%d]", b.rule, b.index)
+}
+
+// Mirrors says whether it gets copies.
+func (b Backend) Mirrors() bool { return b.filter == "requestMirror" }
+
+// Authorizes says whether it is asked before.
+func (b Backend) Authorizes() bool { return b.filter == "externalAuth" }
+
+// Backends are all that a route names, each once for every place.
+func Backends(spec any) (out []Backend) {
+	plain := func(rule int, list []gatewayv1.BackendRef) {
+		for i, b := range list {
+			out = append(out, Backend{b.BackendObjectReference, rule, i, ""})
 		}
 	}
 	switch spec := spec.(type) {
@@ -22,29 +43,29 @@ func Backends(spec any) (out []gatewayv1.BackendObjectReference) {
 		return Backends(asHTTP(spec))
 	case *gatewayv1.HTTPRouteSpec:
 		for i := range spec.Rules {
-			for _, b := range spec.Rules[i].BackendRefs {
-				out = append(out, b.BackendObjectReference)
+			for k, b := range spec.Rules[i].BackendRefs {
+				out = append(out, Backend{b.BackendObjectReference, i, k, ""})
 			}
-			for _, f := range spec.Rules[i].Filters {
+			for k, f := range spec.Rules[i].Filters {
 				if f.RequestMirror != nil {
-					out = append(out, f.RequestMirror.BackendRef)
+					out = append(out, Backend{f.RequestMirror.BackendRef, i, k, "requestMirror"})
 				}
 				if f.ExternalAuth != nil {
-					out = append(out, f.ExternalAuth.BackendRef)
+					out = append(out, Backend{f.ExternalAuth.BackendRef, i, k, "externalAuth"})
 				}
 			}
 		}
 	case *gatewayv1.TLSRouteSpec:
-		for _, r := range spec.Rules {
-			plain(r.BackendRefs)
+		for i, r := range spec.Rules {
+			plain(i, r.BackendRefs)
 		}
 	case *gatewayv1.TCPRouteSpec:
-		for _, r := range spec.Rules {
-			plain(r.BackendRefs)
+		for i, r := range spec.Rules {
+			plain(i, r.BackendRefs)
 		}
 	case *gatewayv1.UDPRouteSpec:
-		for _, r := range spec.Rules {
-			plain(r.BackendRefs)
+		for i, r := range spec.Rules {
+			plain(i, r.BackendRefs)
 		}
 	}
 	return out

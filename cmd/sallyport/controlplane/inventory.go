@@ -171,8 +171,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return true
 		case config.KindKubeGateway: // a policy's target
 			return (o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication) && o.Namespace == other.Key.Namespace
-		case config.KindPod, config.KindWorkloadEntry:
-			return o.Key.Kind == config.KindEgressPolicy || o.Key.Kind == config.KindAuthorizationPolicy
+		case config.KindPod, config.KindWorkloadEntry: // who is selected
+			return selects(o.Key.Kind)
 		case config.KindEgressPolicy, config.KindSidecar, config.KindPeerAuthentication, config.KindTelemetry: // of the others, of several for one workload the oldest counts
 			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace
@@ -185,4 +185,13 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return false
 		}
 	}
+}
+
+// selects says whether objects of a kind are for workloads that they choose by labels.
+func selects(kind config.Kind) bool {
+	switch kind {
+	case config.KindEgressPolicy, config.KindAuthorizationPolicy, config.KindRequestAuthentication, config.KindPeerAuthentication, config.KindTelemetry, config.KindSidecar:
+		return true
+	}
+	return false
 }

@@ -54,46 +54,85 @@ func accepted(s *registry.Snapshot, key config.Key, a gatewayapi.Attachment) met
 
 // references is the first problem of the backends that a route names.
 func references(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a gatewayapi.Attachment) gatewayapi.Problem {
-	for _, ref := range r.Backends() {
-		d, p := r.Destination(w, ref, a.Way())
-		if p.Is() {
+	for _, b := range r.Backends() {
+		if p := reference(s, w, r, a, b.BackendObjectReference); p.Is() {
 			return p
 		}
-		missing := func(what string) gatewayapi.Problem {
-			return gatewayapi.Problem{Reason: string(gatewayv1.RouteReasonBackendNotFound), Message: fmt.Sprintf("backendRefs: %s %s", d.Host, what)}
-		}
-		svc := backend(s, r, ref, d.Host)
-		switch {
-		case a.Egress && slices.ContainsFunc(a.Leaves, func(l gatewayapi.Leaving) bool { return l.Host == d.Host }):
-			continue // it registers the host itself, and says where that is
-		case svc == nil && gatewayapi.IsHostname(ref):
-			return missing("is no host that namespace " + r.Object.Namespace + " sees: write a ServiceEntry for it, or export it")
-		case svc == nil:
-			return missing("is no Service that is known")
-		case a.Egress:
-			if svc.External && svc.Exit == s.StandsFor(a.Stands) && !svc.Wildcard() {
-				break
+	}
+	return gatewayapi.Problem{}
+}
+
+// Unresolved is a backend of a route that something is wrong with, as one of its parents is told.
+type Unresolved struct {
+	route.Backend
+	gatewayapi.Problem
+}
+
+// Backends are all backends of a route that something is wrong with at one of its parents, of which the status says the first: in the order in which
+// they are named, each problem once.
+func Backends(s *registry.Snapshot, key config.Key) (out []Unresolved) {
+	w := s.World()
+	o := w.Object(key)
+	if o == nil {
+		return nil
+	}
+	r, is := gatewayapi.RouteOf(o)
+	if !is {
+		return nil
+	}
+	attached := r.Attach(w)
+	for _, b := range r.Backends() {
+		var said []gatewayapi.Problem
+		for _, a := range attached {
+			if p := reference(s, w, r, a, b.BackendObjectReference); p.Is() && !slices.Contains(said, p) {
+				said = append(said, p)
+				out = append(out, Unresolved{b, p})
 			}
-			return gatewayapi.Problem{
-				Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
-				Message: fmt.Sprintf("backendRefs: %s is another host than the route lets out, and does not leave by its egress gateway as one name: name the host in hostnames, or lead to one that does", d.Host),
-			}
-		case svc.External && a.Way() == gatewayapi.Into:
-			return gatewayapi.Problem{
-				Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
-				Message: fmt.Sprintf("backendRefs: %s is outside of the mesh, and Gateways lead inside; routes whose parent is a Service lead pods there", d.Host),
-			}
 		}
-		if p := notAsked(r, ref, svc, d); p.Is() {
-			return p
+	}
+	return out
+}
+
+// reference is what is wrong with a backend, if anything is.
+func reference(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a gatewayapi.Attachment, ref gatewayv1.BackendObjectReference) gatewayapi.Problem {
+	d, p := r.Destination(w, ref, a.Way())
+	if p.Is() {
+		return p
+	}
+	missing := func(what string) gatewayapi.Problem {
+		return gatewayapi.Problem{Reason: string(gatewayv1.RouteReasonBackendNotFound), Message: fmt.Sprintf("backendRefs: %s %s", d.Host, what)}
+	}
+	svc := backend(s, r, ref, d.Host)
+	switch {
+	case a.Egress && slices.ContainsFunc(a.Leaves, func(l gatewayapi.Leaving) bool { return l.Host == d.Host }):
+		return gatewayapi.Problem{} // it registers the host itself, and says where that is
+	case svc == nil && gatewayapi.IsHostname(ref):
+		return missing("is no host that namespace " + r.Object.Namespace + " sees: write a ServiceEntry for it, or export it")
+	case svc == nil:
+		return missing("is no Service that is known")
+	case a.Egress:
+		if svc.External && svc.Exit == s.StandsFor(a.Stands) && !svc.Wildcard() {
+			break
 		}
-		if r.Kind == "UDPRoute" {
-			if _, has := svc.DatagramPort(d.Port); !has {
-				return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
-			}
-		} else if _, has := svc.Port(d.Port); !has {
-			return missing(fmt.Sprintf("has no port %d", d.Port))
+		return gatewayapi.Problem{
+			Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
+			Message: fmt.Sprintf("backendRefs: %s is another host than the route lets out, and does not leave by its egress gateway as one name: name the host in hostnames, or lead to one that does", d.Host),
 		}
+	case svc.External && a.Way() == gatewayapi.Into:
+		return gatewayapi.Problem{
+			Reason:  string(gatewayv1.RouteReasonRefNotPermitted),
+			Message: fmt.Sprintf("backendRefs: %s is outside of the mesh, and Gateways lead inside; routes whose parent is a Service lead pods there", d.Host),
+		}
+	}
+	if p := notAsked(r, ref, svc, d); p.Is() {
+		return p
+	}
+	if r.Kind == "UDPRoute" {
+		if _, has := svc.DatagramPort(d.Port); !has {
+			return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
+		}
+	} else if _, has := svc.Port(d.Port); !has {
+		return missing(fmt.Sprintf("has no port %d", d.Port))
 	}
 	return gatewayapi.Problem{}
 }

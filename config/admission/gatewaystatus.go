@@ -1,0 +1,153 @@
+package admission
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// CheckGateways says of objects of the Gateway API, before they are applied, what their statuses would say that does not count: it stands beside
+// CheckAt, for who has no status to read. It reads the statuses themselves, so that both say the same. What Validate says of an object is not
+// repeated, and what is missing is told by the rule of Check.
+func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
+	objects, _ := sorted(objs)
+	if !slices.ContainsFunc(objects, func(o config.Object) bool { return hasGatewayStatus(&o) }) {
+		return nil
+	}
+	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, refused: map[config.Key]bool{}}
+	var changes []config.Change
+	for i := range objects {
+		o := &objects[i]
+		g.has[string(o.Kind)], g.has[string(o.Kind)+" of "+o.Namespace] = true, true
+		if Refused(Validate(*o)) {
+			g.refused[o.Key] = true
+			continue
+		}
+		changes = append(changes, config.Change{Key: o.Key, Object: o})
+	}
+	g.s, _ = registry.New(&cfg).Apply(changes)
+	var findings []Finding
+	for i := range objects {
+		if hasGatewayStatus(&objects[i]) {
+			findings = append(findings, g.about(&objects[i])...)
+		}
+	}
+	Sort(findings)
+	return findings
+}
+
+// hasGatewayStatus says whether an object has a status that is asked here.
+func hasGatewayStatus(o *config.Object) bool {
+	_, is := gatewayapi.RouteOf(o)
+	return is || o.Kind == config.KindKubeGateway || o.Kind == config.KindListenerSet || o.Kind == config.KindBackendTLSPolicy
+}
+
+// gatewayStatuses are the statuses of objects that are not applied yet.
+type gatewayStatuses struct {
+	s       *registry.Snapshot
+	objects []config.Object
+	has     map[string]bool     // kinds of which there is an object, and "KIND of NAMESPACE"
+	refused map[config.Key]bool // objects of which that is said, and not that they are missing
+}
+
+// about is what an object's status would say that does not count.
+func (g *gatewayStatuses) about(o *config.Object) []Finding {
+	c := conditions{gatewayStatuses: g, report: &report{of: *o}, known: Validate(*o), said: map[string]bool{}}
+	switch spec := o.Spec.(type) {
+	case *gatewayv1.GatewaySpec:
+		c.gateway(spec)
+	case *gatewayv1.ListenerSetSpec:
+		c.listenerSet()
+	case *gatewayv1.BackendTLSPolicySpec:
+		told, _ := status.BackendTLS(g.s, o.Key)
+		for _, a := range told.Ancestors {
+			c.say("spec", a.Conditions, string(gatewayv1.PolicyConditionAccepted), "the policy does not count there, or closes what it is for")
+			c.say("spec", a.Conditions, string(gatewayv1.BackendTLSPolicyConditionResolvedRefs), "nobody is trusted by it")
+		}
+	default:
+		c.route()
+	}
+	return c.report.findings
+}
+
+// gateway says whether anybody opens a Gateway, and of each listener whether it would be opened.
+func (c *conditions) gateway(spec *gatewayv1.GatewaySpec) {
+	told, ours := status.Gateway(c.s, c.report.of.Key)
+	if !ours {
+		c.class(spec.GatewayClassName)
+		return
+	}
+	for i, l := range told.Listeners {
+		c.listener(fmt.Sprintf("spec.listeners[%d]", i), l.Conditions)
+	}
+	if _, named := gatewayapi.EgressService(spec); named {
+		programmed := slices.DeleteFunc(slices.Clone(told.Conditions), func(x metav1.Condition) bool { return x.Reason != string(gatewayv1.GatewayReasonAddressNotUsable) })
+		c.say("spec", programmed, string(gatewayv1.GatewayConditionProgrammed), "")
+	}
+	c.say("spec", told.Conditions, string(gatewayv1.GatewayConditionResolvedRefs), "backends are shown no certificate")
+}
+
+func (c *conditions) listenerSet() {
+	o := &c.report.of
+	if key, of := gatewayapi.SetParent(o); of && c.missing(key) {
+		c.warn("spec.parentRef", key.Namespace+"/"+key.Name, "there is no such Gateway, so the listeners are nobody's", "create the Gateway, or mend the name")
+	}
+	told, _ := status.ListenerSet(c.s, o.Key)
+	for i, l := range told.Listeners {
+		c.listener(fmt.Sprintf("spec.listeners[%d]", i), l.Conditions)
+	}
+	if len(told.Listeners) == 0 {
+		c.say("spec", told.Conditions, string(gatewayv1.ListenerSetConditionAccepted), "nothing comes in at its listeners")
+	}
+}
+
+// route says which parents of a route take nothing of it, and which backends get nothing.
+func (c *conditions) route() {
+	route, _ := gatewayapi.RouteOf(&c.report.of)
+	for i, p := range route.Parents {
+		gateway, is := route.GatewayOf(p)
+		if !is {
+			gateway, is = route.SetOf(p)
+		}
+		if is && c.missing(gateway) {
+			kind := "Gateway"
+			if gateway.Kind == config.KindListenerSet {
+				kind = "ListenerSet"
+			}
+			c.warn(fmt.Sprintf("spec.parentRefs[%d]", i), gateway.Namespace+"/"+gateway.Name, "there is no such "+kind+", so nothing is led by the route there", "create the "+kind+", or mend the name")
+		}
+	}
+	told, _ := status.Route(c.s, c.report.of.Key)
+	for _, p := range told.Parents {
+		at := slices.IndexFunc(route.Parents, func(x gatewayv1.ParentReference) bool { return reflect.DeepEqual(x, p.ParentRef) })
+		field := fmt.Sprintf("spec.parentRefs[%d]", at)
+		if service, is := route.ServiceOf(p.ParentRef); is {
+			if key := (config.Key{Kind: config.KindService, Namespace: service.Namespace, Name: service.Name}); c.s.World().Object(key) == nil && !c.has[string(key.Kind)] {
+				continue
+			}
+		}
+		clear(c.said) // of each parent by itself
+		c.say(field, p.Conditions, string(gatewayv1.RouteConditionAccepted), "nothing is led by the route there")
+	}
+	clear(c.said)
+	for _, b := range status.Backends(c.s, c.report.of.Key) {
+		name := route.BackendOf(b.BackendObjectReference)
+		if !c.refused[config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}] {
+			c.backend(b)
+		}
+	}
+}
+
+// missing says that an object is not there, where others of its kind are.
+func (c *conditions) missing(key config.Key) bool {
+	return c.has[string(key.Kind)] && !slices.ContainsFunc(c.objects, func(o config.Object) bool { return o.Key == key })
+}
