@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,41 @@ func (r hostileRole) holds(t *testing.T) {
 	r.holdsHosts(t)
 	r.holdsBodies(t)
 	r.holdsForms(t)
+	r.holdsLong(t)
+}
+
+// holdsLong: a head of up to about 60 KiB is served, whatever of it is long and however it comes; of a longer one there is an end.
+func (r hostileRole) holdsLong(t *testing.T) {
+	own := r.authority(r.host)
+	head := func(path, headers string) string {
+		return "GET /public" + path + " HTTP/1.1\r\nHost: " + own + "\r\n" + headers + "Connection: close\r\n\r\n"
+	}
+	long := func(n int) string { return "/" + strings.Repeat("x", n) }
+	for _, c := range []struct {
+		what, text string
+		piece      int // bytes that are written at once; 0: all
+		served     bool
+	}{
+		{"a path of 20 KiB", head(long(20<<10), ""), 0, true},
+		{"a path of 50 KiB", head(long(50<<10), ""), 0, true},
+		{"a query of 50 KiB", head("?q="+long(50<<10), ""), 0, true},
+		{"a path of 20 KiB in pieces of 1000 bytes", head(long(20<<10), ""), 1000, true},
+		{"a path of 20 KiB in pieces of 4 KiB", head(long(20<<10), ""), 4 << 10, true},
+		{"a path of 20 KiB in pieces of 8 KiB", head(long(20<<10), ""), 8 << 10, true},
+		{"a path of 20 KiB in pieces of 16 KiB", head(long(20<<10), ""), 16 << 10, true},
+		{"50 KiB of small headers", head("", strings.Repeat("X-Small: "+strings.Repeat("y", 1013)+"\r\n", 50)), 0, true},
+		{"120 KiB of small headers", head("", strings.Repeat("X-Small: "+strings.Repeat("y", 1013)+"\r\n", 120)), 0, false},
+		{"a path of 120 KiB", head(long(120<<10), ""), 0, false},
+	} {
+		var statuses []int
+		if err := r.readsPieces(c.text, c.piece, func(status int, _ string) { statuses = append(statuses, status) }); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if served := slices.Equal(statuses, []int{http.StatusOK}); served != c.served {
+			t.Errorf("%s: the answers are %v, want served %t", c.what, statuses, c.served)
+		}
+	}
 }
 
 // holdsForms: requests of other versions and forms than usual are asked about as what a server makes of them, or not sent at all.
@@ -258,6 +294,9 @@ func (r hostileRole) holdsForms(t *testing.T) {
 		"a folded line":                     "GET /public HTTP/1.1\r\nHost: " + own + "\r\nX: y\r\n Host: " + denied + "\r\n\r\n",
 		"a folded host":                     "GET /public HTTP/1.1\r\nHost: denied-\r\n " + own + "\r\n\r\n",
 		"a header longer than what is read": "GET /admin/x HTTP/1.1\r\nHost: " + own + "\r\nX: " + strings.Repeat(long, 6) + "\r\n\r\n",
+		"a long path":                       "GET /admin/" + long + " HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"a path longer than what is read":   "GET /admin/" + strings.Repeat(long, 6) + " HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		"a long path of many steps":         "GET /admin/" + strings.Repeat("x/../", len(long)/5) + " HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
 		"a query before the path":           "GET ?/../admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
 		"two spaces":                        "GET  /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
 		"a line before":                     "\r\n\r\nGET /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
@@ -299,6 +338,11 @@ func (r hostileRole) holdsBodies(t *testing.T) {
 
 // reads sends text on a connection of its own, and hears all answers. It is an error if they have no end.
 func (r hostileRole) reads(text string, hear func(status int, reached string)) error {
+	return r.readsPieces(text, 0, hear)
+}
+
+// readsPieces is reads of a text that is written in pieces of some bytes; 0 is all at once.
+func (r hostileRole) readsPieces(text string, piece int, hear func(status int, reached string)) error {
 	c, err := r.dial()
 	if err != nil {
 		return err
@@ -306,8 +350,13 @@ func (r hostileRole) reads(text string, hear func(status int, reached string)) e
 	defer func() { _ = c.Close() }()
 	until := time.Now().Add(time.Minute)
 	_ = c.SetDeadline(until)
-	if _, err := io.WriteString(c, text); err != nil {
-		return nil // it was closed before all was said
+	if piece == 0 {
+		piece = len(text)
+	}
+	for part := range slices.Chunk([]byte(text), piece) {
+		if _, err := c.Write(part); err != nil {
+			return nil // it was closed before all was said
+		}
 	}
 	for in := bufio.NewReader(c); ; {
 		status, reached, err := answerOn(in)

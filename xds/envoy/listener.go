@@ -37,6 +37,26 @@ func InspectHTTP() *listenerv3.ListenerFilter {
 	return listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 }
 
+const (
+	inspectedFirst = 8 << 10 // bytes: what Envoy's http inspector looks at to begin with
+	inspectedMost  = 64 << 10
+)
+
+// InspectSpoken finds out whether a client begins with TLS or a request, whose first line may be long.
+//
+// An http inspector doubles what it looks at whenever that is full without a line's end, and the socket is looked at again only if this is more than the filter before it
+// looked at: both begin alike here, or a long line waits in the socket without anybody. It also takes a doubling that brings nothing new for the client's end, and says that
+// it is no request; the next one reads from the beginning, so there is one for each doubling (source/extensions/filters/listener/http_inspector; docs/adr/0202-first-lines-that-are-long.md).
+func InspectSpoken() []*listenerv3.ListenerFilter {
+	list := []*listenerv3.ListenerFilter{
+		listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: wrapperspb.UInt32(inspectedFirst)}),
+	}
+	for size := inspectedFirst; size < inspectedMost; size *= 2 {
+		list = append(list, InspectHTTP())
+	}
+	return append(list, InspectHTTP())
+}
+
 // MatchPorts is true of connections to one of some ports: for listener filters.
 func MatchPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	set := &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{}

@@ -33,7 +33,7 @@ var knownListeners = map[string]fields{
 	"envoy.extensions.filters.listener.http_inspector.v3.HttpInspector":   set("", ""),
 	"envoy.extensions.filters.listener.original_dst.v3.OriginalDst":       set("", ""),
 	"envoy.extensions.filters.listener.set_filter_state.v3.Config":        set("on_accept", ""),
-	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", ""),
+	"envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector":     set("", "initial_read_buffer_size"),
 	"envoy.extensions.transport_sockets.quic.v3.QuicDownstreamTransport":  set("downstream_tls_context enable_early_data", ""),
 	"envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext":      set("common_tls_context require_client_certificate", "session_timeout disable_stateful_session_resumption disable_stateless_session_resumption"),
 }

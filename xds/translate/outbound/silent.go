@@ -12,7 +12,7 @@ import (
 // silent is where a pod's proxy, that of its node or a sidecar, waits longer for clients that have said nothing at an address, or a port, where they speak first. What begins as a request or as TLS
 // goes to the pod's listener once more; of who still says nothing, or something else, the table is asked as of anybody, and tells what the port is for.
 func (in Inputs) silent() []*resource.Resource {
-	l := envoy.InternalListener(wire.SilentName, []*listenerv3.ListenerFilter{envoy.OriginalDst(), envoy.InspectTLS(), envoy.InspectHTTP()},
+	l := envoy.InternalListener(wire.SilentName, append([]*listenerv3.ListenerFilter{envoy.OriginalDst()}, envoy.InspectSpoken()...),
 		envoy.FilterChain(chainTLS, envoy.MatchTLS(), envoy.ConnectAgain()...),
 		envoy.FilterChain(chainHTTP, envoy.MatchHTTP(), envoy.ConnectAgain()...),
 	)
