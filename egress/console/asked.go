@@ -47,15 +47,6 @@ func (a asked) beside(terms ...query.Term) asked {
 	return a
 }
 
-// with narrows what is asked for, for this page.
-func (a asked) with(terms ...query.Term) asked {
-	for _, t := range terms {
-		a.Expression = a.Expression.With(t)
-	}
-	a.Filter.Terms = a.Expression.Terms
-	return a
-}
-
 // narrower gives the addresses of this page with a term more, and with its opposite; "" where the filter has no room for it.
 func (a asked) narrower(t query.Term) (only, not string) {
 	with := a.Expression.With(t)
