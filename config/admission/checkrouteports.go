@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
@@ -75,10 +76,8 @@ func (g *registration) add(number uint32, p registry.Protocol) {
 func (g *registration) at(addresses []string) {
 	known := 0
 	for _, a := range addresses {
-		if p, err := netip.ParsePrefix(a); err == nil {
-			g.addresses, known = append(g.addresses, p.Masked()), known+1
-		} else if ip, err := netip.ParseAddr(a); err == nil {
-			g.addresses, known = append(g.addresses, netip.PrefixFrom(ip, ip.BitLen())), known+1
+		if p, err := authz.Range(a); err == nil {
+			g.addresses, known = append(g.addresses, p), known+1
 		}
 	}
 	g.anywhere = g.anywhere || known == 0
@@ -156,11 +155,11 @@ func (w *world) judgePlaces(r *report, led *registration, v *networking.VirtualS
 	}
 	meshOnly, lacks := true, false
 	for j, m := range x.places {
-		at := route.Gateways(v.Gateways, r.of.Namespace)
-		if len(m.gateways) > 0 {
-			at = route.Gateways(m.gateways, r.of.Namespace)
+		gateways := m.gateways
+		if len(gateways) == 0 {
+			gateways = v.Gateways
 		}
-		if slices.ContainsFunc(at, func(g string) bool { return g != route.Mesh }) {
+		if slices.ContainsFunc(route.Gateways(gateways, r.of.Namespace), func(g string) bool { return g != route.Mesh }) {
 			meshOnly = false
 			continue
 		}
@@ -170,11 +169,11 @@ func (w *world) judgePlaces(r *report, led *registration, v *networking.VirtualS
 		}
 		if len(of) == 0 {
 			lacks = true
-			r.warn(fmt.Sprintf("%s.match[%d].port", x.field, j), m.port, "none of spec.hosts is registered with this port, so nothing is meant by the match", led.fixNumber())
+			r.warn(at(x.field, "match", j, "port"), m.port, "none of spec.hosts is registered with this port, so nothing is meant by the match", led.fixNumber())
 			continue
 		}
 		if len(m.subnets) > 0 && !led.within(m.subnets) {
-			r.warn(fmt.Sprintf("%s.match[%d].destinationSubnets", x.field, j), strings.Join(m.subnets, ", "), "none of spec.hosts is registered with an address in there, so nothing is meant by the match",
+			r.warn(at(x.field, "match", j, "destinationSubnets"), strings.Join(m.subnets, ", "), "none of spec.hosts is registered with an address in there, so nothing is meant by the match",
 				"write the address into the host's ServiceEntry (spec.addresses), or mend the subnet")
 		}
 		for _, p := range of {
@@ -224,9 +223,9 @@ func (w *world) judgePort(r *report, d portedDestination, asked []uint32) {
 // isGateway says whether a host is the Service of an egress gateway, or of pods that a Gateway selects.
 func (w *world) isGateway(n host.Name) bool {
 	if w.gatewayHosts == nil {
-		w.gatewayHosts = map[host.Name]bool{host.Name(w.cfg.DefaultGateway.Name + "." + w.cfg.DefaultGateway.Namespace + "." + clusterDomain): true}
+		w.gatewayHosts = map[host.Name]bool{host.Name(registry.Ref(w.cfg.DefaultGateway).Host()): true}
 		for _, s := range append(w.exits(), w.ingresses()...) {
-			w.gatewayHosts[host.Name(s.name+"."+s.namespace+"."+clusterDomain)] = true
+			w.gatewayHosts[host.Name(registry.Ref{Namespace: s.namespace, Name: s.name}.Host())] = true
 		}
 	}
 	return w.gatewayHosts[n]
@@ -239,10 +238,7 @@ func (g *registration) has(number uint32) bool {
 // within says whether the hosts may be found at an address in one of the subnets.
 func (g *registration) within(subnets []string) bool {
 	return g.anywhere || slices.ContainsFunc(subnets, func(text string) bool {
-		p, err := netip.ParsePrefix(text)
-		if ip, notPrefix := netip.ParseAddr(text); notPrefix == nil {
-			p, err = netip.PrefixFrom(ip, ip.BitLen()), nil
-		}
+		p, err := authz.Range(text)
 		return err != nil || slices.ContainsFunc(g.addresses, p.Overlaps)
 	})
 }

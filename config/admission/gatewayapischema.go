@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"net/netip"
 	"regexp"
 	"time"
@@ -21,33 +20,33 @@ func (r *report) gatewaySchema() {
 	case *gatewayv1.HTTPRouteSpec:
 		r.kubeHostnames(spec.Hostnames)
 		for i := range spec.Rules {
-			r.httpRuleSchema(fmt.Sprintf("spec.rules[%d]", i), &spec.Rules[i])
+			r.httpRuleSchema(at("spec.rules", i), &spec.Rules[i])
 		}
 	case *gatewayv1.GRPCRouteSpec:
 		r.kubeHostnames(spec.Hostnames)
 		for i, rule := range spec.Rules {
-			at := fmt.Sprintf("spec.rules[%d]", i)
-			repeatedFilters(r, at, rule.Filters, func(f gatewayv1.GRPCRouteFilter) string { return string(f.Type) })
+			field := at("spec.rules", i)
+			repeatedFilters(r, field, rule.Filters, func(f gatewayv1.GRPCRouteFilter) string { return string(f.Type) })
 			for k, b := range rule.BackendRefs {
-				repeatedFilters(r, fmt.Sprintf("%s.backendRefs[%d]", at, k), b.Filters, func(f gatewayv1.GRPCRouteFilter) string { return string(f.Type) })
+				repeatedFilters(r, at(field, "backendRefs", k), b.Filters, func(f gatewayv1.GRPCRouteFilter) string { return string(f.Type) })
 			}
 		}
 	case *gatewayv1.TLSRouteSpec:
 		r.kubeHostnames(spec.Hostnames)
 	case *gatewayv1.GatewaySpec:
 		for i, l := range spec.Listeners {
-			r.kubeHostname(fmt.Sprintf("spec.listeners[%d].hostname", i), l.Hostname)
+			r.kubeHostname(at("spec.listeners", i, "hostname"), l.Hostname)
 		}
 	case *gatewayv1.ListenerSetSpec:
 		for i, l := range spec.Listeners {
-			r.kubeHostname(fmt.Sprintf("spec.listeners[%d].hostname", i), l.Hostname)
+			r.kubeHostname(at("spec.listeners", i, "hostname"), l.Hostname)
 		}
 	}
 }
 
 func (r *report) kubeHostnames(names []gatewayv1.Hostname) {
 	for i := range names {
-		r.kubeHostname(fmt.Sprintf("spec.hostnames[%d]", i), &names[i])
+		r.kubeHostname(at("spec.hostnames", i), &names[i])
 	}
 }
 
@@ -63,38 +62,37 @@ func (r *report) kubeHostname(field string, name *gatewayv1.Hostname) {
 	}
 }
 
-func (r *report) httpRuleSchema(at string, rule *gatewayv1.HTTPRouteRule) {
+func (r *report) httpRuleSchema(field string, rule *gatewayv1.HTTPRouteRule) {
 	kind := func(f gatewayv1.HTTPRouteFilter) string { return string(f.Type) }
-	repeatedFilters(r, at, rule.Filters, kind)
+	repeatedFilters(r, field, rule.Filters, kind)
 	for i, b := range rule.BackendRefs {
-		repeatedFilters(r, fmt.Sprintf("%s.backendRefs[%d]", at, i), b.Filters, kind)
+		repeatedFilters(r, at(field, "backendRefs", i), b.Filters, kind)
 	}
 	for i, f := range rule.Filters {
-		at := fmt.Sprintf("%s.filters[%d]", at, i)
 		if f.RequestRedirect != nil && len(rule.BackendRefs) > 0 {
-			r.warn(at+".requestRedirect", nil, "the rule redirects, and has backendRefs, which get nothing"+refusedBySchema, "remove one of the two")
+			r.warn(at(field, "filters", i, "requestRedirect"), nil, "the rule redirects, and has backendRefs, which get nothing"+refusedBySchema, "remove one of the two")
 		}
 		if m := f.RequestMirror; m != nil && m.Percent != nil && m.Fraction != nil {
-			r.warn(at+".requestMirror", nil, "percent and fraction both say how much is mirrored"+refusedBySchema, "remove one of the two")
+			r.warn(at(field, "filters", i, "requestMirror"), nil, "percent and fraction both say how much is mirrored"+refusedBySchema, "remove one of the two")
 		}
 	}
 	if t := rule.Timeouts; t != nil && t.Request != nil && t.BackendRequest != nil {
 		whole, err := time.ParseDuration(string(*t.Request))
 		one, wrong := time.ParseDuration(string(*t.BackendRequest))
 		if err == nil && wrong == nil && whole > 0 && one > whole {
-			r.warn(at+".timeouts.backendRequest", *t.BackendRequest, "it is longer than timeouts.request ("+string(*t.Request)+")"+refusedBySchema, "write at most that")
+			r.warn(at(field, "timeouts.backendRequest"), *t.BackendRequest, "it is longer than timeouts.request ("+string(*t.Request)+")"+refusedBySchema, "write at most that")
 		}
 	}
 }
 
 // repeatedFilters warns of filters of a type of which a rule, or a backend, has one.
-func repeatedFilters[F any](r *report, at string, filters []F, kind func(F) string) {
+func repeatedFilters[F any](r *report, field string, filters []F, kind func(F) string) {
 	seen := map[string]bool{}
 	for i, f := range filters {
 		switch of := kind(f); of {
 		case "RequestHeaderModifier", "ResponseHeaderModifier", "RequestRedirect", "URLRewrite", "CORS":
 			if seen[of] {
-				r.warn(fmt.Sprintf("%s.filters[%d].type", at, i), of, "there is another of this type before it"+refusedBySchema, "write both into one")
+				r.warn(at(field, "filters", i, "type"), of, "there is another of this type before it"+refusedBySchema, "write both into one")
 			}
 			seen[of] = true
 		}

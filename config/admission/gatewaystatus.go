@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -23,16 +22,14 @@ func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 	if !slices.ContainsFunc(objects, func(o config.Object) bool { return hasGatewayStatus(&o) }) {
 		return nil
 	}
-	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, refused: map[config.Key]bool{}}
+	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, known: map[config.Key][]Finding{}}
 	var changes []config.Change
 	for i := range objects {
 		o := &objects[i]
 		g.has[string(o.Kind)], g.has[string(o.Kind)+" of "+o.Namespace] = true, true
-		if Refused(Validate(*o)) {
-			g.refused[o.Key] = true
-			continue
+		if g.known[o.Key] = Validate(*o); !Refused(g.known[o.Key]) {
+			changes = append(changes, config.Change{Key: o.Key, Object: o})
 		}
-		changes = append(changes, config.Change{Key: o.Key, Object: o})
 	}
 	g.s, _ = registry.New(&cfg).Apply(changes)
 	var findings []Finding
@@ -55,13 +52,16 @@ func hasGatewayStatus(o *config.Object) bool {
 type gatewayStatuses struct {
 	s       *registry.Snapshot
 	objects []config.Object
-	has     map[string]bool     // kinds of which there is an object, and "KIND of NAMESPACE"
-	refused map[config.Key]bool // objects of which that is said, and not that they are missing
+	has     map[string]bool          // kinds of which there is an object, and "KIND of NAMESPACE"
+	known   map[config.Key][]Finding // what Validate says of each object
 }
+
+// refused says whether that is said of an object, and not that it is missing.
+func (g *gatewayStatuses) refused(key config.Key) bool { return Refused(g.known[key]) }
 
 // about is what an object's status would say that does not count.
 func (g *gatewayStatuses) about(o *config.Object) []Finding {
-	c := conditions{gatewayStatuses: g, report: &report{of: *o}, known: Validate(*o), said: map[string]bool{}}
+	c := conditions{gatewayStatuses: g, report: &report{of: *o}, said: map[string]bool{}}
 	switch spec := o.Spec.(type) {
 	case *gatewayv1.GatewaySpec:
 		c.gateway(spec)
@@ -87,7 +87,7 @@ func (c *conditions) gateway(spec *gatewayv1.GatewaySpec) {
 		return
 	}
 	for i, l := range told.Listeners {
-		c.listener(fmt.Sprintf("spec.listeners[%d]", i), l.Conditions)
+		c.listener(at("spec.listeners", i), l.Conditions)
 	}
 	if _, named := gatewayapi.EgressService(spec); named {
 		programmed := slices.DeleteFunc(slices.Clone(told.Conditions), func(x metav1.Condition) bool { return x.Reason != string(gatewayv1.GatewayReasonAddressNotUsable) })
@@ -103,7 +103,7 @@ func (c *conditions) listenerSet() {
 	}
 	told, _ := status.ListenerSet(c.s, o.Key)
 	for i, l := range told.Listeners {
-		c.listener(fmt.Sprintf("spec.listeners[%d]", i), l.Conditions)
+		c.listener(at("spec.listeners", i), l.Conditions)
 	}
 	if len(told.Listeners) == 0 {
 		c.say("spec", told.Conditions, string(gatewayv1.ListenerSetConditionAccepted), "nothing comes in at its listeners")
@@ -123,13 +123,12 @@ func (c *conditions) route() {
 			if gateway.Kind == config.KindListenerSet {
 				kind = "ListenerSet"
 			}
-			c.warn(fmt.Sprintf("spec.parentRefs[%d]", i), gateway.Namespace+"/"+gateway.Name, "there is no such "+kind+", so nothing is led by the route there", "create the "+kind+", or mend the name")
+			c.warn(at("spec.parentRefs", i), gateway.Namespace+"/"+gateway.Name, "there is no such "+kind+", so nothing is led by the route there", "create the "+kind+", or mend the name")
 		}
 	}
 	told, _ := status.Route(c.s, c.report.of.Key)
 	for _, p := range told.Parents {
-		at := slices.IndexFunc(route.Parents, func(x gatewayv1.ParentReference) bool { return reflect.DeepEqual(x, p.ParentRef) })
-		field := fmt.Sprintf("spec.parentRefs[%d]", at)
+		field := at("spec.parentRefs", slices.IndexFunc(route.Parents, func(x gatewayv1.ParentReference) bool { return reflect.DeepEqual(x, p.ParentRef) }))
 		if service, is := route.ServiceOf(p.ParentRef); is {
 			if key := (config.Key{Kind: config.KindService, Namespace: service.Namespace, Name: service.Name}); c.s.World().Object(key) == nil && !c.has[string(key.Kind)] {
 				continue
@@ -141,7 +140,7 @@ func (c *conditions) route() {
 	clear(c.said)
 	for _, b := range status.Backends(c.s, c.report.of.Key) {
 		name := route.BackendOf(b.BackendObjectReference)
-		if !c.refused[config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}] {
+		if !c.refused(config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}) {
 			c.backend(b)
 		}
 	}
@@ -149,5 +148,6 @@ func (c *conditions) route() {
 
 // missing says that an object is not there, where others of its kind are.
 func (c *conditions) missing(key config.Key) bool {
-	return c.has[string(key.Kind)] && !slices.ContainsFunc(c.objects, func(o config.Object) bool { return o.Key == key })
+	_, there := c.known[key]
+	return c.has[string(key.Kind)] && !there
 }

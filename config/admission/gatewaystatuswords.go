@@ -17,8 +17,7 @@ import (
 type conditions struct {
 	*gatewayStatuses
 	*report
-	known []Finding       // what is said of the object alone
-	said  map[string]bool // messages
+	said map[string]bool // messages
 }
 
 // listener says what is wrong with a listener: the first that is, since what follows of it is told in other conditions again.
@@ -76,7 +75,7 @@ func (c *conditions) backend(b status.Unresolved) {
 // tell says once what a condition says, what follows from it, and what to do.
 func (c *conditions) tell(field string, value any, why, follows, kind, reason string) {
 	why, fix := cutFix(why)
-	told := c.said[field+why] || slices.ContainsFunc(c.known, func(f Finding) bool {
+	told := c.said[field+why] || slices.ContainsFunc(c.known[c.report.of.Key], func(f Finding) bool {
 		return strings.HasPrefix(f.Message, strings.TrimPrefix(why, f.Value+": "))
 	})
 	c.said[field+why] = true
@@ -137,7 +136,7 @@ func (c *conditions) wholeFor(reason, why string) bool {
 		kind, what, _ := strings.Cut(what, " ")
 		ns, name, _ := strings.Cut(what, "/")
 		name, _, _ = strings.Cut(strings.ReplaceAll(name, ",", " "), " ")
-		if c.refused[config.Key{Kind: config.Kind(kind), Namespace: ns, Name: name}] {
+		if c.refused(config.Key{Kind: config.Kind(kind), Namespace: ns, Name: name}) {
 			return false
 		}
 		return c.has[kind] && (kind == string(config.KindService) || c.has[kind+" of "+ns])
@@ -204,12 +203,10 @@ func mends(reason, why string) string {
 		return "name hosts that a listener has"
 	case string(gatewayv1.ListenerSetReasonNotAllowed):
 		return "let the Gateway's allowedListeners take the namespace"
-	case string(gatewayv1.ListenerReasonProtocolConflict):
+	case string(gatewayv1.ListenerReasonProtocolConflict), string(gatewayv1.ListenerReasonPortUnavailable):
 		return "write another port"
 	case string(gatewayv1.ListenerReasonHostnameConflict):
 		return "write another hostname, or another port"
-	case string(gatewayv1.ListenerReasonPortUnavailable):
-		return "write another port"
 	case string(gatewayv1.ListenerReasonInvalidRouteKinds), string(gatewayv1.ListenerReasonUnsupportedProtocol):
 		return "write what listeners of the class and protocol take"
 	case string(gatewayv1.PolicyReasonConflicted):

@@ -152,35 +152,54 @@ func (s *Store) tidy(ctx context.Context) error {
 	if err := s.tidyInputs(ctx); err != nil {
 		return s.fail("merge inputs", err)
 	}
-	return s.tidyRollups(ctx)
+	if err := s.mergeDays(ctx, rollupsByDay); err != nil {
+		return s.fail("merge roll-ups", err)
+	}
+	return nil
 }
 
-// tidyInputs merges the inputs of days that got some, a day in a transaction: what is in memory is a day's.
 func (s *Store) tidyInputs(ctx context.Context) error {
 	if err := s.alone(ctx, s.forgetInputs); err != nil {
 		return err
 	}
+	return s.mergeDays(ctx, inputsByDay)
+}
+
+// byDay is a table whose rows are merged a day at a time, so that what is in memory is a day's.
+type byDay struct {
+	rows, kinds, state string
+	day                string // of a row: an expression
+	merge              func(ctx context.Context, conn *sql.Conn, day string) error
+}
+
+var (
+	inputsByDay  = byDay{InputsTable, InputKinds, inputsState, "day", mergeInputs}
+	rollupsByDay = byDay{rollupRows, rollupKinds, rollupsState, "(DATE '1970-01-01' + (epoch_us(began) // 86400000000)::INTEGER)", mergeRollups}
+)
+
+// mergeDays merges the rows of days that got some, each day in a transaction. What comes meanwhile is merged the next time.
+func (s *Store) mergeDays(ctx context.Context, t byDay) error {
 	var until sql.NullTime
-	if err := s.db.QueryRowContext(ctx, "SELECT until FROM "+inputsState+" WHERE isfinite(until)").Scan(&until); err != nil {
+	if err := s.db.QueryRowContext(ctx, "SELECT until FROM "+t.state+" WHERE isfinite(until)").Scan(&until); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // nothing was gathered yet
 		}
 		return err
 	}
-	days, err := listOf[string](ctx, s.db, "SELECT DISTINCT CAST(day AS VARCHAR) FROM "+InputsTable+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+inputsState+") ORDER BY 1")
+	days, err := listOf[string](ctx, s.db, "SELECT DISTINCT CAST("+t.day+" AS VARCHAR) FROM "+t.rows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+t.state+") ORDER BY 1")
 	if err != nil {
 		return err
 	}
 	for _, day := range days {
-		if err := s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return mergeInputs(ctx, conn, day) }); err != nil {
+		if err := s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return t.merge(ctx, conn, day) }); err != nil {
 			return err
 		}
 	}
 	return s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		if err := execute(ctx, conn, withoutRows(InputKinds, InputsTable)); err != nil {
+		if err := execute(ctx, conn, withoutRows(t.kinds, t.rows)); err != nil {
 			return err
 		}
-		_, err := conn.ExecContext(ctx, "UPDATE "+inputsState+" SET merged = ?", until.Time)
+		_, err := conn.ExecContext(ctx, "UPDATE "+t.state+" SET merged = ?", until.Time)
 		return err
 	})
 }

@@ -64,12 +64,12 @@ func (d dayed) and(o dayed) dayed {
 }
 
 // dayBit is a day among those that an input may be of.
-const dayBit = "(1::HUGEINT << ((day - DATE '2000-01-01') % 126)::HUGEINT) AS days"
+const dayBit = "(1::HUGEINT << ((day - DATE '2000-01-01') % 126)::HUGEINT)"
 
 // of is what fits of rows of inputs, whose SELECT has some parameters itself.
 func (f *InputsFilter) of(from string, args []any) dayed {
 	where, more := f.condition()
-	return dayed{"SELECT * EXCLUDE (day), " + dayBit + " FROM (" + from + ") WHERE " + where, slices.Concat(args, more)}
+	return dayed{"SELECT * EXCLUDE (day), " + dayBit + " AS days FROM (" + from + ") WHERE " + where, slices.Concat(args, more)}
 }
 
 // table is what fits of InputsTable. The days of a kind are added up by its number, and only then are texts put to it: there are many days to a kind.
@@ -79,7 +79,7 @@ func (f *InputsFilter) table() dayed {
 		from = allInputs
 	}
 	where, args := f.condition()
-	list := []string{"kind", "bit_or" + dayBit}
+	list := []string{"kind", "bit_or(" + dayBit + ") AS days"}
 	for _, c := range inputRowColumns {
 		if c.name != "day" {
 			list = append(list, c.merge())

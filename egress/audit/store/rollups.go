@@ -181,32 +181,16 @@ func toldApart(p part) string {
 	return strings.Join(list, ", ")
 }
 
-// tidyRollups merges the rows of times that got some, a day in a transaction.
-func (s *Store) tidyRollups(ctx context.Context) error {
-	days, err := listOf[int64](ctx, s.db, "SELECT DISTINCT epoch_us(began) // 86400000000 FROM "+rollupRows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+rollupsState+")")
-	for _, n := range days {
-		from := time.UnixMicro(n * 24 * time.Hour.Microseconds()).UTC()
-		if err == nil {
-			err = s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return mergeRollups(ctx, conn, from) })
-		}
-	}
-	if err == nil {
-		err = s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
-			return execute(ctx, conn, withoutRows(rollupKinds, rollupRows), "UPDATE "+rollupsState+" SET merged = until")
-		})
-	}
-	if err != nil {
-		return s.fail("merge roll-ups", err)
-	}
-	return nil
-}
-
 // mergeRollups merges the rows of the periods of a day that got some since they were merged.
-func mergeRollups(ctx context.Context, conn *sql.Conn, day time.Time) error {
+func mergeRollups(ctx context.Context, conn *sql.Conn, day string) error {
+	from, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return err
+	}
 	const of = "began >= ? AND began < ? AND began IN (SELECT DISTINCT began FROM " + rollupRows + " WHERE began >= ? AND began < ? AND " + ingestedColumn + " > (SELECT merged FROM " + rollupsState + "))"
-	until := day.Add(24 * time.Hour)
+	until := from.Add(24 * time.Hour)
 	for _, statement := range []string{"CREATE TEMP TABLE several AS SELECT * FROM " + rollupRows + " WHERE " + of, "DELETE FROM " + rollupRows + " WHERE " + of} {
-		if _, err := conn.ExecContext(ctx, statement, day, until, day, until); err != nil {
+		if _, err := conn.ExecContext(ctx, statement, from, until, from, until); err != nil {
 			return err
 		}
 	}
