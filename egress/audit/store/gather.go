@@ -199,7 +199,7 @@ func (s *Store) mergeDays(ctx context.Context, t byDay) error {
 		if err := execute(ctx, conn, withoutRows(t.kinds, t.rows)); err != nil {
 			return err
 		}
-		_, err := conn.ExecContext(ctx, "UPDATE "+t.state+" SET merged = ?", until.Time)
+		_, err := conn.ExecContext(ctx, "UPDATE "+t.state+" SET merged = ?", until.Time) //nolint:gosec // G202: names of tables are ours
 		return err
 	})
 }
