@@ -61,7 +61,7 @@ func routesOf(vh *routev3.VirtualHost) []*routev3.Route {
 	if len(vh.Routes) > 0 || vh.Matcher.MatcherType != nil || vh.Matcher.OnNoMatch.GetAction() == nil {
 		unknown("virtual host %s: a matcher that is more than a list of routes", vh.Name)
 	}
-	return unpack(vh.Name, vh.Matcher.OnNoMatch.GetAction().TypedConfig, &routev3.RouteList{}).Routes
+	return unpack("virtual host "+vh.Name, vh.Matcher.OnNoMatch.GetAction().TypedConfig, &routev3.RouteList{}).Routes
 }
 
 // host finds the virtual host of an authority: the exact domain, the longest suffix, the longest prefix, "*".
