@@ -3,6 +3,7 @@ package dnsproxy
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -103,4 +104,39 @@ func BenchmarkApplyOne(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkNames is what a name of two addresses takes in every pod's memory, and what one more costs among many.
+func BenchmarkNames(b *testing.B) {
+	const many = 10000
+	entry := func(i int) name.Name {
+		return named(fmt.Sprintf("h-%05d.many.test", i), 0, fmt.Sprintf("240.240.%d.%d", i>>8, i&255), fmt.Sprintf("2001:2::%x", i))
+	}
+	all := make([]name.Name, many)
+	for i := range all {
+		all[i] = entry(i)
+	}
+	before, table := heap(), newTable()
+	if err := table.Apply(all, nil); err != nil {
+		b.Fatal(err)
+	}
+	held := heap() - before
+	for b.Loop() {
+		if err := table.Apply([]name.Name{entry(many)}, nil); err != nil {
+			b.Fatal(err)
+		}
+		if err := table.Apply(nil, []string{entry(many).Host}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(held)/many, "B/name")
+	runtime.KeepAlive(all)
+}
+
+// heap is how many bytes are reachable.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }

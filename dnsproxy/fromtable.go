@@ -12,9 +12,9 @@ import (
 // fromTable answers from the name table; the answer is nil where that has none. known tells that it has the name.
 func (v *view) fromTable(c *call, out []byte) (answer []byte, known bool) {
 	names := v.s.table.state.Load().to(v.namespace)
-	switch reverse := isReverse(c.Lower()); {
+	switch addr, reverse := reversed(c.Lower()); {
 	case reverse:
-		if l := names.claimed(c.Lower()); l != nil {
+		if l := names.holder(addr); l != nil {
 			return c.hostOf(out, l), true
 		}
 	case c.Type == dns.TypePTR:
@@ -101,13 +101,4 @@ func onBoundary(wire []byte, size int) bool {
 		at += 1 + int(wire[at])
 	}
 	return at == size
-}
-
-var (
-	reverse4 = packet.AppendName(nil, "in-addr.arpa")
-	reverse6 = packet.AppendName(nil, "ip6.arpa")
-)
-
-func isReverse(wire []byte) bool {
-	return bytes.HasSuffix(wire, reverse4) || bytes.HasSuffix(wire, reverse6)
 }

@@ -1,13 +1,5 @@
 package dnsproxy
 
-import (
-	"encoding/hex"
-	"fmt"
-	"net/netip"
-
-	"github.com/sallyport/sallyport/dnsproxy/packet"
-)
-
 // find returns the line for a lower-case name in wire format: the host itself, an alias, or the longest wildcard
 // above it. nil: the table does not know the name.
 func (n *names) find(wire []byte) *line {
@@ -31,25 +23,10 @@ func (n *names) find(wire []byte) *line {
 
 // exact looks for a host, then for an alias. A reverse name is an address, and no alias for who has it.
 func (n *names) exact(wire []byte) *line {
-	if l := n.host(wire); l != nil || isReverse(wire) {
+	if l := n.host(wire); l != nil {
 		return l
 	}
-	return n.claimed(wire)
+	return n.alias(wire)
 }
 
-func isWildcard(wire []byte) bool { return len(wire) > 2 && wire[0] == 1 && wire[1] == '*' }
-
-// reverseName is the name of the PTR record for addr in wire format (RFC 1035 section 3.5, RFC 3596 section 2.5).
-func reverseName(addr netip.Addr) []byte {
-	if addr.Is4() {
-		b := addr.As4()
-		return packet.AppendName(nil, fmt.Sprintf("%d.%d.%d.%d.in-addr.arpa", b[3], b[2], b[1], b[0]))
-	}
-	b := addr.As16()
-	digits := hex.EncodeToString(b[:])
-	var wire []byte
-	for i := len(digits) - 1; i >= 0; i-- {
-		wire = append(wire, 1, digits[i])
-	}
-	return packet.AppendName(wire, "ip6.arpa")
-}
+func isWildcard(wire string) bool { return len(wire) > 2 && wire[0] == 1 && wire[1] == '*' }

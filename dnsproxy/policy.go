@@ -2,8 +2,6 @@ package dnsproxy
 
 import (
 	"fmt"
-	"net/netip"
-	"strings"
 
 	"github.com/miekg/dns"
 
@@ -111,30 +109,8 @@ func (p *policy) isLocal(wire []byte) bool {
 
 // isInsideReverse tells the reverse names of addresses that are not public: a cluster's own.
 func isInsideReverse(wire []byte) bool {
-	if !isReverse(wire) {
-		return false
-	}
-	addr, ok := reversed(packet.Text(wire))
+	addr, ok := reversed(wire)
 	return ok && inside.Is(addr)
-}
-
-// reversed is the address that a whole reverse name stands for (RFC 1035 section 3.5, RFC 3596 section 2.5).
-func reversed(host string) (netip.Addr, bool) {
-	labels := strings.Split(host, ".")
-	labels = labels[:max(len(labels)-2, 0)]
-	var b strings.Builder
-	for i := range labels {
-		label := labels[len(labels)-1-i]
-		switch {
-		case strings.HasSuffix(host, ".in-addr.arpa") && i > 0:
-			b.WriteByte('.')
-		case strings.HasSuffix(host, ".ip6.arpa") && i > 0 && i%4 == 0:
-			b.WriteByte(':')
-		}
-		b.WriteString(label)
-	}
-	addr, err := netip.ParseAddr(b.String())
-	return addr, err == nil && (addr.Is4() && len(labels) == 4 || addr.Is6() && len(labels) == 32)
 }
 
 // limited tells why c may not be asked upstream now: "" if it may. what is odd is counted either way.

@@ -27,10 +27,10 @@ type Table struct {
 
 // line is one name, made ready to answer.
 type line struct {
-	host    []byte
-	ttl     uint32
+	host    string // lower-case, in wire format, as aliases are
 	addrs   []netip.Addr
-	aliases [][]byte
+	aliases []string
+	ttl     uint32
 }
 
 func newTable() *Table {
@@ -65,7 +65,7 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 		if !own {
 			namespace, host = "", resource
 		}
-		edit.of(namespace).drop(packet.AppendName(nil, host))
+		edit.of(namespace).drop(wireOf(host))
 	}
 	var errs []error
 	for _, n := range upserts {
@@ -84,9 +84,12 @@ func (t *Table) Apply(upserts []name.Name, removed []string) error {
 }
 
 func newLine(n name.Name) *line {
-	l := &line{host: packet.AppendName(nil, n.Host), ttl: n.TTL}
+	l := &line{host: wireOf(n.Host), ttl: n.TTL}
 	if l.ttl == 0 {
 		l.ttl = defaultNameTTL
+	}
+	if len(n.Addresses) > 0 {
+		l.addrs = make([]netip.Addr, 0, len(n.Addresses))
 	}
 	for _, addr := range n.Addresses {
 		if addr = addr.Unmap(); !slices.Contains(l.addrs, addr) {
@@ -94,19 +97,24 @@ func newLine(n name.Name) *line {
 		}
 	}
 	for _, alias := range n.Aliases {
-		l.aliases = append(l.aliases, packet.AppendName(nil, alias))
+		l.aliases = append(l.aliases, wireOf(alias))
 	}
 	return l
 }
 
-// claimed lists the keys beside its host under which l is found: its aliases, and for a PTR question its addresses.
-func (l *line) claimed() [][]byte {
-	keys := slices.Clone(l.aliases)
+func wireOf(host string) string {
+	var scratch [256]byte
+	return string(packet.AppendName(scratch[:0], host))
+}
+
+// holds gives the addresses whose reverse names are the line's host: a wildcard is nobody's name.
+func (l *line) holds(yield func(address) bool) {
 	if isWildcard(l.host) {
-		return keys
+		return
 	}
 	for _, addr := range l.addrs {
-		keys = append(keys, reverseName(addr))
+		if !yield(addr.As16()) {
+			return
+		}
 	}
-	return keys
 }

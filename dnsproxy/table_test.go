@@ -3,6 +3,7 @@ package dnsproxy
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -94,15 +95,6 @@ func TestNameTable(t *testing.T) {
 	}
 }
 
-func reverse(t *testing.T, addr string) string {
-	t.Helper()
-	name, err := dns.ReverseAddr(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 func TestApplyChangesAndRemoves(t *testing.T) {
 	a := startAuthority(t)
 	s := app(t, a.addr, View{}, aliased(named("one.test", 0, "240.240.0.1"), "uno.test"), aliased(named("two.test", 0, "240.240.0.2"), "uno.test"))
@@ -140,10 +132,10 @@ func TestApplyOrderDoesNotMatter(t *testing.T) {
 		var out strings.Builder
 		n := t.state.Load().to("")
 		for _, q := range []string{"all", "alias0", "alias1", "alias4", "h3.test"} {
-			fmt.Fprintln(&out, q, string(n.find(wireName(q)).host))
+			fmt.Fprintln(&out, q, n.find(wireName(q)).host)
 		}
 		for i := range 7 {
-			fmt.Fprintln(&out, i, string(n.claimed(wireName(fmt.Sprintf("%d.0.240.240.in-addr.arpa", i))).host))
+			fmt.Fprintln(&out, i, n.holder(netip.AddrFrom4([4]byte{240, 240, 0, byte(i)})).host)
 		}
 		return out.String()
 	}

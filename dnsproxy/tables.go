@@ -1,6 +1,9 @@
 package dnsproxy
 
-import "maps"
+import (
+	"maps"
+	"net/netip"
+)
 
 // tables are the names that all clients are answered, and, at a node, those that clients of one namespace are answered instead: one immutable state.
 type tables struct {
@@ -41,14 +44,14 @@ func (s seen) exact(wire []byte) *line {
 	return s.inPlace(s.all.exact(wire))
 }
 
-// claimed is names.claimed.
-func (s seen) claimed(wire []byte) *line {
+// holder is names.holder.
+func (s seen) holder(addr netip.Addr) *line {
 	if s.own != nil {
-		if l := s.own.claimed(wire); l != nil {
+		if l := s.own.holder(addr); l != nil {
 			return l
 		}
 	}
-	return s.inPlace(s.all.claimed(wire))
+	return s.inPlace(s.all.holder(addr))
 }
 
 // inPlace is the namespace's own line of the host of one of everybody's.
@@ -56,7 +59,7 @@ func (s seen) inPlace(l *line) *line {
 	if s.own == nil || l == nil {
 		return l
 	}
-	if own := s.own.host(l.host); own != nil {
+	if own := s.own.hosts[bucket(l.host)][l.host]; own != nil {
 		return own
 	}
 	return l

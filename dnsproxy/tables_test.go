@@ -40,7 +40,7 @@ func TestNamesOfOneNamespace(t *testing.T) {
 	want("y.a.wide.test", "[240.240.0.4]", "[240.240.0.5]")
 	want("x.a.wide.test", "[240.240.0.6]", "[240.240.0.6]")
 	want("y.b.a.wide.test", "[240.240.0.7]", "[240.240.0.7]")
-	if l := table.state.Load().to("shop").claimed(reverseName(netip.MustParseAddr("192.0.2.1"))); l == nil {
+	if l := table.state.Load().to("shop").holder(netip.MustParseAddr("192.0.2.1")); l == nil {
 		t.Error("shop does not know whose its own address is")
 	}
 	if err := table.Apply(nil, []string{"shop/both.test", "shop/own.test", "shop/hidden.test", "shop/*.a.wide.test"}); err != nil {

@@ -100,7 +100,7 @@ func TestReplyIsReadable(t *testing.T) {
 	out := q.Reply([]byte("xx"), 0, 0)
 	out = AppendAddr(out, 2, netip.MustParseAddr("240.240.0.1"), 30)
 	out = AppendAddr(out, 2, netip.MustParseAddr("2001:2::1"), 31)
-	out = AppendPTR(out, 2, AppendName(nil, "HOST.test"), 32)
+	out = AppendPTR(out, 2, string(AppendName(nil, "HOST.test")), 32)
 	m := unpack(t, q.Finish(out, 2, 0, EDEFiltered, 1232)[2:])
 	want := []string{"MiXed.test.\t30\tIN\tA\t240.240.0.1", "MiXed.test.\t31\tIN\tAAAA\t2001:2::1", "MiXed.test.\t32\tIN\tPTR\thost.test."}
 	for i, w := range want {

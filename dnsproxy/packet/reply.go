@@ -44,11 +44,11 @@ func AppendAddr(out []byte, msg int, addr netip.Addr, ttl uint32) []byte {
 }
 
 // AppendPTR appends the question's name with a PTR record to target, a name in wire format.
-func AppendPTR(out []byte, msg int, target []byte, ttl uint32) []byte {
+func AppendPTR(out []byte, msg int, target string, ttl uint32) []byte {
 	return appendRecord(out, msg, 12, ttl, target)
 }
 
-func appendRecord(out []byte, msg int, kind uint16, ttl uint32, data []byte) []byte {
+func appendRecord[T string | []byte](out []byte, msg int, kind uint16, ttl uint32, data T) []byte {
 	out = binary.BigEndian.AppendUint16(out, namePointer)
 	out = binary.BigEndian.AppendUint16(out, kind)
 	out = append(out, 0, 1)
