@@ -260,7 +260,6 @@ func see(s *registry.Snapshot, n translate.Node) seen {
 	v.Walk(resource.VirtualHost, func(r *resource.Resource) bool {
 		vh := &routev3.VirtualHost{}
 		must(proto.Unmarshal(r.Value(), vh))
-		must(envoy.UnfoldRoutes(vh))
 		table, _, _ := strings.Cut(r.Name, "/")
 		if v.tables[table] == nil {
 			v.tables[table] = map[string]*routev3.VirtualHost{}

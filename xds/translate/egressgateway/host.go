@@ -40,7 +40,6 @@ func (h *Host) Part() *part.Part {
 			}
 		}
 		vh := h.vhost(port)
-		envoy.FoldRoutes(vh) // a gateway has all rows, whatever is used
 		p.Resources = append(p.Resources, envoy.Seal(resource.VirtualHost, vh.Name, vh))
 	}
 	return p

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
-	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -29,17 +27,6 @@ func TestUnknownIsAnError(t *testing.T) {
 		"tls_context, of envoy.config.route.v3.RouteMatch": &routev3.RouteConfiguration{Name: "r", VirtualHosts: []*routev3.VirtualHost{{
 			Routes: []*routev3.Route{{Match: &routev3.RouteMatch{TlsContext: &routev3.RouteMatch_TlsContextMatchOptions{}}}},
 		}}},
-		"virtual host asks: a matcher that is more than a list of routes": &routev3.RouteConfiguration{Name: "r", VirtualHosts: []*routev3.VirtualHost{{
-			Name: "asks", Domains: []string{"a.test"}, Matcher: &cncfmatcherv3.Matcher{
-				MatcherType: &cncfmatcherv3.Matcher_MatcherList_{MatcherList: &cncfmatcherv3.Matcher_MatcherList{}}, OnNoMatch: listing(&routev3.RouteList{}),
-			},
-		}}},
-		"virtual host both: a matcher that is more than a list of routes": &routev3.RouteConfiguration{Name: "r", VirtualHosts: []*routev3.VirtualHost{{
-			Name: "both", Domains: []string{"a.test"}, Routes: []*routev3.Route{{Name: "beside"}}, Matcher: &cncfmatcherv3.Matcher{OnNoMatch: listing(&routev3.RouteList{})},
-		}}},
-		"virtual host one: ": &routev3.RouteConfiguration{Name: "r", VirtualHosts: []*routev3.VirtualHost{{
-			Name: "one", Domains: []string{"a.test"}, Matcher: &cncfmatcherv3.Matcher{OnNoMatch: listing(&routev3.Route{Name: "alone"})},
-		}}},
 		"messages of type envoy.config.core.v3.SocketOption": &listenerv3.Listener{Name: "l", ListenerFilters: []*listenerv3.ListenerFilter{{
 			ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(&corev3.SocketOption{})},
 		}}},
@@ -49,11 +36,6 @@ func TestUnknownIsAnError(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-}
-
-// listing is what a matcher gives.
-func listing(m proto.Message) *cncfmatcherv3.Matcher_OnMatch {
-	return &cncfmatcherv3.Matcher_OnMatch{OnMatch: &cncfmatcherv3.Matcher_OnMatch_Action{Action: &cncfcorev3.TypedExtensionConfig{Name: "routes", TypedConfig: packed(m)}}}
 }
 
 func packed(m proto.Message) *anypb.Any {

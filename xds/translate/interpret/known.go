@@ -125,8 +125,7 @@ var knownRoutes = map[string]fields{
 		"response_headers_to_add response_headers_to_remove validate_clusters max_direct_response_body_size_bytes"),
 	"envoy.config.route.v3.Vhds": set("", "config_source"),
 	"envoy.config.route.v3.VirtualHost": set(
-		"name domains routes matcher metadata require_tls request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
-	"envoy.config.route.v3.RouteList": set("routes", ""),
+		"name domains routes metadata require_tls request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove"),
 	"envoy.config.route.v3.Route": set(
 		"name match route redirect direct_response metadata request_headers_to_add request_headers_to_remove typed_per_filter_config", "response_headers_to_add response_headers_to_remove decorator stat_prefix"),
 	"envoy.config.route.v3.RouteMatch": set(

@@ -14,7 +14,6 @@ import (
 // table is a route configuration with its virtual hosts, by their domains.
 type table struct {
 	config   *routev3.RouteConfiguration
-	routes   map[*routev3.VirtualHost][]*routev3.Route
 	exact    map[string]*routev3.VirtualHost
 	suffixes map[string]*routev3.VirtualHost // "*.example.com" by ".example.com"
 	prefixes map[string]*routev3.VirtualHost // "www.*" by "www."
@@ -23,7 +22,6 @@ type table struct {
 
 func (t *table) add(hosts []*routev3.VirtualHost) {
 	if t.exact == nil {
-		t.routes = map[*routev3.VirtualHost][]*routev3.Route{}
 		t.exact, t.suffixes, t.prefixes = map[string]*routev3.VirtualHost{}, map[string]*routev3.VirtualHost{}, map[string]*routev3.VirtualHost{}
 	}
 	put := func(in map[string]*routev3.VirtualHost, domain string, vh *routev3.VirtualHost) {
@@ -33,7 +31,6 @@ func (t *table) add(hosts []*routev3.VirtualHost) {
 		in[domain] = vh
 	}
 	for _, vh := range hosts {
-		t.routes[vh] = routesOf(vh)
 		for _, d := range vh.Domains {
 			d = strings.ToLower(d)
 			switch {
@@ -51,17 +48,6 @@ func (t *table) add(hosts []*routev3.VirtualHost) {
 			}
 		}
 	}
-}
-
-// routesOf are a virtual host's routes, in order: its list, or the one that its matcher gives whatever it is asked.
-func routesOf(vh *routev3.VirtualHost) []*routev3.Route {
-	if vh.Matcher == nil {
-		return vh.Routes
-	}
-	if len(vh.Routes) > 0 || vh.Matcher.MatcherType != nil || vh.Matcher.OnNoMatch.GetAction() == nil {
-		unknown("virtual host %s: a matcher that is more than a list of routes", vh.Name)
-	}
-	return unpack("virtual host "+vh.Name, vh.Matcher.OnNoMatch.GetAction().TypedConfig, &routev3.RouteList{}).Routes
 }
 
 // host finds the virtual host of an authority: the exact domain, the longest suffix, the longest prefix, "*".
@@ -103,7 +89,7 @@ func (r *stream) findRoute() {
 	if r.vhost.RequireTls == routev3.VirtualHost_ALL && !r.shaken {
 		return // it has the route that redirects, of which no filter reads anything
 	}
-	for _, route := range r.table.routes[r.vhost] {
+	for _, route := range r.vhost.Routes {
 		if r.matches(route.Match) {
 			r.route = route
 			if w := route.GetRoute().GetWeightedClusters(); w != nil {
