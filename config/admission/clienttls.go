@@ -136,6 +136,10 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 	}
 	whole := d.GetTrafficPolicy().GetTls()
 	check("spec.trafficPolicy.tls", whole, 0)
+	w.checkRulePorts(r, n, "spec.trafficPolicy", d.GetTrafficPolicy().GetPortLevelSettings())
+	for i, s := range d.Subsets {
+		w.checkRulePorts(r, n, at("spec.subsets", i, "trafficPolicy"), s.GetTrafficPolicy().GetPortLevelSettings())
+	}
 	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
 		field := at("spec.trafficPolicy", "portLevelSettings", i)
 		check(at(field, "tls"), p.GetTls(), p.GetPort().GetNumber())

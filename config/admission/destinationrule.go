@@ -55,8 +55,16 @@ func (r *report) trafficPolicy(field string, p *networking.TrafficPolicy) {
 	r.connectionPool(at(field, "connectionPool"), p.ConnectionPool)
 	r.outlier(at(field, "outlierDetection"), p.OutlierDetection)
 	r.clientTLS(at(field, "tls"), p.Tls)
+	first := map[uint32]int{}
 	for i, s := range p.PortLevelSettings {
-		r.portPolicy(at(field, "portLevelSettings", i), s)
+		where := at(field, "portLevelSettings", i)
+		r.portPolicy(where, s)
+		number := s.GetPort().GetNumber()
+		if before, there := first[number]; there {
+			r.warn(at(where, "port.number"), number, fmt.Sprintf("the port is there twice, and portLevelSettings[%d] counts: nothing of this is applied", before), "write what both say into one")
+			continue
+		}
+		first[number] = i
 	}
 	r.tunnel(at(field, "tunnel"), p.Tunnel)
 	if b := p.RetryBudget; b != nil && b.Percent != nil && (b.Percent.Value < 0 || b.Percent.Value > 100) {

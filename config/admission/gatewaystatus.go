@@ -15,11 +15,11 @@ import (
 )
 
 // CheckGateways says of objects of the Gateway API, before they are applied, what their statuses would say that does not count: it stands beside
-// CheckAt, for who has no status to read. It reads the statuses themselves, so that both say the same. What Validate says of an object is not
+// CheckAt, for who has no status to read; of Istio's Gateways, which of their servers nobody opens. It reads the statuses themselves, so that both say the same. What Validate says of an object is not
 // repeated, and what is missing is told by the rule of Check.
 func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 	objects, _ := sorted(objs)
-	if !slices.ContainsFunc(objects, func(o config.Object) bool { return hasGatewayStatus(&o) }) {
+	if !slices.ContainsFunc(objects, func(o config.Object) bool { return hasGatewayStatus(&o) || o.Kind == config.KindGateway }) {
 		return nil
 	}
 	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, known: map[config.Key][]Finding{}}
@@ -34,8 +34,13 @@ func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 	g.s, _ = registry.New(&cfg).Apply(changes)
 	var findings []Finding
 	for i := range objects {
-		if hasGatewayStatus(&objects[i]) {
+		switch {
+		case hasGatewayStatus(&objects[i]):
 			findings = append(findings, g.about(&objects[i])...)
+		case objects[i].Kind == config.KindGateway:
+			r := &report{of: objects[i]}
+			g.servers(r)
+			findings = append(findings, r.findings...)
 		}
 	}
 	Sort(findings)

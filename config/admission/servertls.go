@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // serverTLS checks that the TLS settings fit the port's protocol, and then themselves.
@@ -51,6 +53,8 @@ func (r *report) serverSettings(field string, t *networking.ServerTLSSettings) {
 	if t.MinProtocolVersion != 0 && t.MaxProtocolVersion != 0 && t.MinProtocolVersion > t.MaxProtocolVersion {
 		r.warn(at(field, "minProtocolVersion"), t.MinProtocolVersion, "is above maxProtocolVersion, so no version is left", "lower it, or raise the other")
 	}
+	r.cipherSuites(field, t)
+	r.clientHashes(field, t)
 	switch {
 	case passes(t):
 		if sources > 0 {
@@ -66,6 +70,64 @@ func (r *report) serverSettings(field string, t *networking.ServerTLSSettings) {
 	}
 	if t.CaCrl != "" && t.Mode == networking.ServerTLSSettings_SIMPLE {
 		r.reject(at(field, "caCrl"), t.CaCrl, "mode SIMPLE asks clients for no certificate", "remove it, or set mode to MUTUAL")
+	}
+}
+
+// cipherSuites warns of what is no cipher suite that a gateway can be told to speak: Envoy would refuse all servers of the port for one name.
+func (r *report) cipherSuites(field string, t *networking.ServerTLSSettings) {
+	if len(t.CipherSuites) == 0 || t.MinProtocolVersion == networking.ServerTLSSettings_TLSV1_3 {
+		return
+	}
+	count := map[registry.Suite]int{}
+	for _, name := range t.CipherSuites {
+		count[registry.ParseSuite(name)]++
+	}
+	before := t.MaxProtocolVersion != 0 && t.MaxProtocolVersion < networking.ServerTLSSettings_TLSV1_3
+	for i, name := range t.CipherSuites {
+		where := at(field, "cipherSuites", i)
+		switch registry.ParseSuite(name) {
+		case registry.UnknownSuite:
+			message := "no proxy knows this cipher suite, so it is left out"
+			if count[registry.ChosenSuite] == 0 {
+				message = "no proxy knows this cipher suite, and none of the others is one up to TLS 1.2, so the server is not opened"
+			}
+			r.warn(where, name, message, "write a name as in ECDHE-RSA-AES128-GCM-SHA256, or remove it")
+		case registry.TLS13Suite:
+			switch {
+			case count[registry.ChosenSuite] > 0:
+				r.warn(where, name, "suites of TLS 1.3 cannot be chosen: all three are spoken", "remove it; maxProtocolVersion: TLSV1_2 leaves them out")
+			case count[registry.UnknownSuite] > 0: // that is said of these
+			case before:
+				r.warn(where, name, "is of TLS 1.3, above maxProtocolVersion, so the server is not opened", "raise maxProtocolVersion, or name suites of TLS 1.2")
+			default:
+				r.warn(where, name, "suites of TLS 1.3 cannot be chosen: all three are spoken, and nothing older, of which no suite is named", "write minProtocolVersion: TLSV1_3 in place of it, or name suites of TLS 1.2, too")
+			}
+		}
+	}
+}
+
+// clientHashes judges what says which certificates clients may show.
+func (r *report) clientHashes(field string, t *networking.ServerTLSSettings) {
+	if t.Mode != networking.ServerTLSSettings_MUTUAL && t.Mode != networking.ServerTLSSettings_OPTIONAL_MUTUAL {
+		for _, f := range []struct {
+			name string
+			list []string
+		}{{"subjectAltNames", t.SubjectAltNames}, {"verifyCertificateSpki", t.VerifyCertificateSpki}, {"verifyCertificateHash", t.VerifyCertificateHash}} {
+			if len(f.list) > 0 {
+				r.warn(at(field, f.name), nil, "has no effect: mode "+t.Mode.String()+" asks clients for no certificate", "set mode to MUTUAL, or remove it")
+			}
+		}
+		return
+	}
+	for i, s := range t.VerifyCertificateSpki {
+		if !registry.IsKeyHash(s) {
+			r.reject(at(field, "verifyCertificateSpki", i), s, "is no SHA-256 of a public key in base64", "write its 44 characters, as openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64 gives them")
+		}
+	}
+	for i, s := range t.VerifyCertificateHash {
+		if !registry.IsCertificateHash(s) {
+			r.reject(at(field, "verifyCertificateHash", i), s, "is no SHA-256 of a certificate", "write its 64 hexadecimal digits, as openssl x509 -noout -fingerprint -sha256 gives them")
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package decode
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"iter"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/sallyport/sallyport/config"
@@ -131,7 +133,7 @@ func documents(data []byte) iter.Seq[document] {
 			line := data[at:end]
 			if marker(line, "---") || marker(line, "...") {
 				d.text = data[start:at]
-				if d.line != 0 && !yield(d) {
+				if d.line != 0 && !values(d, yield) {
 					return
 				}
 				// What follows "---" on its line belongs to the next document.
@@ -145,8 +147,36 @@ func documents(data []byte) iter.Seq[document] {
 		}
 		d.text = data[start:]
 		if d.line != 0 {
-			yield(d)
+			values(d, yield)
 		}
+	}
+}
+
+// values yields a document, and of one that is JSON each value that stands in it: kubectl reads one after the other, and a YAML reader the first alone.
+func values(d document, yield func(document) bool) bool {
+	at := bytes.IndexByte(d.text, '{')
+	if at < 0 || len(bytes.TrimSpace(d.text[:at])) > 0 {
+		return yield(d)
+	}
+	for {
+		in := json.NewDecoder(bytes.NewReader(d.text[at:]))
+		var value json.RawMessage
+		if err := in.Decode(&value); err != nil {
+			return yield(d)
+		}
+		end := at + int(in.InputOffset())
+		rest := document{text: d.text[end:], first: d.first + bytes.Count(d.text[:end], []byte("\n"))}
+		rest.line = rest.first
+		next := bytes.IndexFunc(rest.text, func(c rune) bool { return !unicode.IsSpace(c) })
+		if next < 0 || rest.text[next] != '{' {
+			return yield(d)
+		}
+		d.text = d.text[:end]
+		if !yield(d) {
+			return false
+		}
+		rest.line += bytes.Count(rest.text[:next], []byte("\n"))
+		d, at = rest, next
 	}
 }
 

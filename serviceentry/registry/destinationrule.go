@@ -126,12 +126,19 @@ func fromDestinationRule(o *config.Object, spec *networking.DestinationRule, cfg
 		if r.PortTLS == nil {
 			r.PortTLS = map[uint32]*TLSSettings{}
 		}
-		r.PortTLS[p.GetPort().GetNumber()] = tlsSettings(p.GetTls(), o.Namespace)
+		if number := p.GetPort().GetNumber(); !has(r.PortTLS, number) { // of two for one port the first counts, as in Istio
+			r.PortTLS[number] = tlsSettings(p.GetTls(), o.Namespace)
+		}
 	}
 	r.readTraffic(spec.GetTrafficPolicy())
 	r.readSubsets(spec.Subsets)
 	r.tellApart()
 	return r
+}
+
+func has[V any](m map[uint32]V, port uint32) bool {
+	_, there := m[port]
+	return there
 }
 
 // ruleHost completes the short name of a Kubernetes service.

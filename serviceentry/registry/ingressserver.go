@@ -78,7 +78,9 @@ func (g *GatewayServer) open(s *networking.Server) {
 	}
 	g.Redirect = g.Serves == ServesRequests && s.GetTls().GetHttpsRedirect()
 	if g.Serves.EndsTLS() {
-		g.TLS = serverTLS(s.Tls)
+		if g.TLS, g.Why = serverTLS(s.Tls); g.Why != "" {
+			g.Serves, g.TLS = NotServed, nil
+		}
 	}
 }
 
@@ -126,16 +128,17 @@ func credentialNames(t *networking.ServerTLSSettings) []string {
 	return slices.Clone(t.GetCredentialNames())
 }
 
-func serverTLS(t *networking.ServerTLSSettings) *ServerTLS {
-	out := &ServerTLS{
-		Credentials: credentialNames(t), Min: uint32(t.MinProtocolVersion), Max: uint32(t.MaxProtocolVersion),
-		Ciphers: slices.Clone(t.CipherSuites),
-	}
+// serverTLS reads how TLS is ended, or says why it cannot be.
+func serverTLS(t *networking.ServerTLSSettings) (*ServerTLS, string) {
+	out := &ServerTLS{Credentials: credentialNames(t), Min: uint32(t.MinProtocolVersion), Max: uint32(t.MaxProtocolVersion)}
 	if out.Min != 0 && out.Min < tls12 {
 		out.Min = 0 // the oldest that is spoken anywhere
 	}
 	if out.Max != 0 && out.Max < tls12 {
 		out.Max = tls12
+	}
+	if !out.chooseSuites(t.CipherSuites) {
+		return nil, "tls.cipherSuites: no proxy knows one of them"
 	}
 	switch t.Mode {
 	case networking.ServerTLSSettings_MUTUAL:
@@ -143,11 +146,21 @@ func serverTLS(t *networking.ServerTLSSettings) *ServerTLS {
 	case networking.ServerTLSSettings_OPTIONAL_MUTUAL:
 		out.Clients = Asked
 	default:
-		return out
+		return out, ""
 	}
 	out.Roots, out.SANs = t.CaCertCredentialName, slices.Sorted(slices.Values(t.SubjectAltNames))
 	out.SPKI, out.Hash = slices.Clone(t.VerifyCertificateSpki), slices.Clone(t.VerifyCertificateHash)
-	return out
+	switch {
+	case !all(out.SPKI, IsKeyHash):
+		return nil, "tls.verifyCertificateSpki: one is no SHA-256 of a key in base64"
+	case !all(out.Hash, IsCertificateHash):
+		return nil, "tls.verifyCertificateHash: one is no SHA-256 of a certificate"
+	}
+	return out, ""
+}
+
+func all(list []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !is(s) })
 }
 
 // tls12 is TLS 1.2 as Istio and Envoy number versions.

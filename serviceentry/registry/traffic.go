@@ -49,7 +49,9 @@ func (r *DestinationRule) readTraffic(p *networking.TrafficPolicy) {
 		if r.portTraffic == nil {
 			r.portTraffic = map[uint32]TrafficPolicy{}
 		}
-		r.portTraffic[port.GetPort().GetNumber()] = TrafficPolicy{port.GetLoadBalancer(), port.GetConnectionPool(), port.GetOutlierDetection()}
+		if number := port.GetPort().GetNumber(); !has(r.portTraffic, number) {
+			r.portTraffic[number] = TrafficPolicy{port.GetLoadBalancer(), port.GetConnectionPool(), port.GetOutlierDetection()}
+		}
 	}
 }
 

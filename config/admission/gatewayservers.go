@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// servers says of a Gateway of Istio's which of its servers the ingress gateways that it selects do not open, or not for all of their hosts: another
+// Gateway has the port or the host, or it is nothing that is served. Of what Validate says nothing is repeated.
+func (g *gatewayStatuses) servers(r *report) {
+	if g.refused(r.of.Key) {
+		return
+	}
+	pods, _ := g.s.IngressesOf(r.of.Key) // none where they are not known, or an egress gateway's
+	said := map[string]bool{}
+	for _, p := range pods {
+		for _, s := range g.s.Opened(p.Ingress).Servers {
+			if s.Gateway.Key != r.of.Key || s.Why != "" && g.knownOf(r, s) {
+				continue
+			}
+			for _, why := range s.Closed {
+				field, reason, _ := strings.Cut(why, ": ")
+				field = at("spec.servers", s.Index, field)
+				if said[field+why] {
+					continue
+				}
+				said[field+why] = true
+				r.warn(field, nil, reason+", so "+gatewayOf(p.Ingress)+" does not open it", fixServer(why))
+			}
+		}
+	}
+}
+
+// knownOf says whether Validate says something of a server.
+func (g *gatewayStatuses) knownOf(r *report, s *registry.IngressServer) bool {
+	return slices.ContainsFunc(g.known[r.of.Key], func(f Finding) bool { return strings.HasPrefix(f.Field, at("spec.servers", s.Index)+".") })
+}
+
+func gatewayOf(i registry.Ingress) string {
+	if i.Service.IsZero() {
+		return "the gateway in namespace " + i.Namespace
+	}
+	return "the gateway " + i.Service.String()
+}
+
+// fixServer is what to do about a server that is not opened.
+func fixServer(why string) string {
+	field, _, _ := strings.Cut(why, ":")
+	switch field {
+	case "hosts":
+		return "name other hosts, or take it from the other Gateway; among Gateways those of the gateway's own namespace come first, then the root namespace's, then the oldest"
+	case "port.number", "port.protocol":
+		return "write another port or protocol, or let the gateways of another selector open it"
+	default:
+		return "write what ingress gateways serve, or remove the server"
+	}
+}
