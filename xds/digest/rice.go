@@ -23,19 +23,16 @@ func Encode(values []uint64) []byte {
 		small[i] = reduce(v, len(values))
 	}
 	slices.Sort(small)
-	w := bitWriter{out: binary.AppendUvarint(nil, uint64(len(values)))}
+	w := bitWriter{out: binary.AppendUvarint(make([]byte, 0, 2+len(values)*(RiceBits+3)/8), uint64(len(values)))}
 	last := uint64(0)
 	for _, v := range small {
 		for range (v - last) >> RiceBits {
-			w.bit(1)
+			w.bits(1, 1)
 		}
-		w.bit(0)
-		for i := RiceBits - 1; i >= 0; i-- {
-			w.bit(byte((v - last) >> i & 1))
-		}
+		w.bits((v-last)&(1<<RiceBits-1), RiceBits+1) // the first of them is 0
 		last = v
 	}
-	return w.out
+	return w.end()
 }
 
 // reduce maps a value evenly to one below count·2^RiceBits.
@@ -94,16 +91,25 @@ func holds(body []byte, value uint64) bool {
 
 // bitWriter appends bits, the highest of a byte first.
 type bitWriter struct {
-	out  []byte
-	left int // in the last byte
+	out   []byte
+	last  uint64 // its lowest bits are not in out yet
+	count int    // how many of them: less than 8
 }
 
-func (w *bitWriter) bit(b byte) {
-	if w.left == 0 {
-		w.out, w.left = append(w.out, 0), 8
+// bits appends the lowest of v, the highest first; the others are 0. They are 56 at most.
+func (w *bitWriter) bits(v uint64, count int) {
+	w.last, w.count = w.last<<count|v, w.count+count
+	for ; w.count >= 8; w.count -= 8 {
+		w.out = append(w.out, byte(w.last>>(w.count-8)))
 	}
-	w.left--
-	w.out[len(w.out)-1] |= b << w.left
+}
+
+// end gives all of them; what is left of the last byte is 0.
+func (w *bitWriter) end() []byte {
+	if w.count > 0 {
+		w.bits(0, 8-w.count)
+	}
+	return w.out
 }
 
 // bitReader reads them; what is over reads as 0.

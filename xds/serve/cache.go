@@ -39,6 +39,7 @@ type Cache struct {
 	made       uint64                                        // classes so far
 	coming     map[string]*coming                            // hosts that come behind a waypoint
 	streams    map[*core.Node]*stream
+	asked      names // by name, on delta streams
 	names      *holds
 	rows       *holds      // of nodes, by which something goes to waypoints
 	rests      *time.Timer // nil when nothing rests
@@ -298,6 +299,7 @@ func (c *Cache) hear(st *stream, t resource.Type, req *discovery.DeltaDiscoveryR
 	if c.streams[st.node] != st {
 		return fmt.Errorf("xds: the stream of %q ended", st.node.GetId())
 	}
+	c.asked.share(req)
 	w := st.asks[t]
 	if w == nil {
 		sub := gcpstream.NewDeltaSubscription(req.GetResourceNamesSubscribe(), req.GetResourceNamesUnsubscribe(), req.GetInitialResourceVersions(), true)

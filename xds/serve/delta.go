@@ -16,7 +16,11 @@ import (
 type deltaStream = grpc.BidiStreamingServer[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
 
 // delta is one delta stream. Two goroutines work for it, one at a time: one hears what the client says, and sends what is answered to it at once; the
-// other one, which gRPC began it with, sends what comes by itself. Whoever makes an answer waits for neither.
+// other one sends what comes by itself, and is there only while there is something. Whoever makes an answer waits for neither. The one that gRPC began
+// it with waits for its end.
+//
+// A goroutine keeps the stack that it once needed, of which the collector takes half at a time, and no more than down to four times of what it needs while it
+// waits. So none waits that has done much: the first one does nothing else, and the one that hears leaves what follows to a new one.
 type delta struct {
 	server *Server
 	grpc   deltaStream
@@ -31,73 +35,81 @@ type delta struct {
 	mu     sync.Mutex
 	ready  []*deltaResponse // not sent yet, at most one a type
 	busy   bool             // somebody sends what becomes ready
+	comes  bool             // somebody is about to
 	closed bool
 
-	wake  chan struct{} // something is ready, and nobody sends it
-	ended chan error    // nothing more is heard
+	ended chan error // nothing more is heard, or can be sent
 }
 
 func (s *Server) serveDelta(g deltaStream, url string) error {
-	d := &delta{
-		server: s, grpc: g, url: url, form: compress.Wanted(g.Context()), wake: make(chan struct{}, 1), ended: make(chan error, 1),
-	}
+	d := &delta{server: s, grpc: g, url: url, form: compress.Wanted(g.Context()), ended: make(chan error, 1)}
 	defer d.close()
 	go d.hearAll()
-	for {
-		select {
-		case <-s.ended:
-			return nil
-		case err := <-d.ended:
-			return err
-		case <-d.wake:
-			d.turn.Lock()
-			err := d.send()
-			d.turn.Unlock()
-			if err != nil {
-				return err
-			}
-		}
+	select {
+	case <-s.ended:
+		return nil
+	case err := <-d.ended:
+		return err
 	}
 }
 
-// hearAll hears the client until the stream ends.
+// hearAll hears the client until the stream ends, or leaves that to a new goroutine.
 func (d *delta) hearAll() {
-	var err error
-	for err == nil {
-		if d.grpc.RecvMsg(&d.heard) != nil {
-			break // it has ended
-		}
-		err = d.hear(&d.heard)
+	for d.grpc.RecvMsg(&d.heard) == nil {
+		much, err := d.hear(&d.heard)
 		d.heard.Reset() // what was asked for is kept where it counts
+		switch {
+		case err != nil:
+			d.end(err)
+			return
+		case much:
+			go d.hearAll()
+			return
+		}
 	}
+	d.end(nil)
+}
+
+// acknowledges says whether a request asks for nothing.
+func acknowledges(r *discovery.DeltaDiscoveryRequest) bool {
+	return r.Node == nil && len(r.ResourceNamesSubscribe) == 0 && len(r.ResourceNamesUnsubscribe) == 0 && len(r.InitialResourceVersions) == 0
+}
+
+// end ends the stream.
+func (d *delta) end(err error) {
 	d.turn.Lock()
 	d.endTurn()
 	d.turn.Unlock()
-	d.ended <- err
+	select {
+	case d.ended <- err:
+	default: // it ends already
+	}
 }
 
 // hear hears one request. All that was to be sent before is sent first: a client that reads nothing is not heard, either, so that no more is kept for it than
-// one answer a type.
-func (d *delta) hear(req *discovery.DeltaDiscoveryRequest) error {
+// one answer a type. It says whether that took much: more than to note that something was acknowledged.
+func (d *delta) hear(req *discovery.DeltaDiscoveryRequest) (much bool, err error) {
 	d.turn.Lock()
 	defer d.turn.Unlock()
+	sent := d.nonces
 	if err := d.send(); err != nil {
-		return err
+		return true, err
 	}
 	if err := d.introduce(req); err != nil {
-		return err
+		return true, err
 	}
 	if d.url != "" && req.GetTypeUrl() == "" {
 		req.TypeUrl = d.url
 	}
 	if req.GetTypeUrl() == "" {
-		return status.Error(codes.InvalidArgument, "xds: a request on an aggregated stream must say its type")
+		return true, status.Error(codes.InvalidArgument, "xds: a request on an aggregated stream must say its type")
 	}
 	d.begin()
 	if err := d.server.heardDelta(d.st, req); err != nil {
-		return err
+		return true, err
 	}
-	return d.send()
+	err = d.send()
+	return !acknowledges(req) || d.nonces != sent, err
 }
 
 // introduce lets the stream in, by its first request.
@@ -126,15 +138,24 @@ func (d *delta) introduce(req *discovery.DeltaDiscoveryRequest) error {
 // deliver has an answer sent. It does not wait.
 func (d *delta) deliver(r *deltaResponse) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.ready = append(d.ready, r)
-	busy := d.busy
-	d.mu.Unlock()
-	if busy {
-		return
+	if !d.busy && !d.comes {
+		d.comes = true
+		go d.sendReady()
 	}
-	select {
-	case d.wake <- struct{}{}:
-	default: // whoever was woken before sends it
+}
+
+// sendReady sends what came by itself.
+func (d *delta) sendReady() {
+	d.turn.Lock()
+	d.mu.Lock()
+	d.comes = false
+	d.mu.Unlock()
+	err := d.send()
+	d.turn.Unlock()
+	if err != nil {
+		d.end(err)
 	}
 }
 
@@ -195,7 +216,7 @@ func (d *delta) close() {
 		return
 	}
 	d.server.gone(st)
-	if d.turn.TryLock() { // otherwise who hears gives up its place, since nothing more can be sent
+	if d.turn.TryLock() { // otherwise who has it gives up its place in the end, since nothing more can be sent
 		st.endTurn()
 		d.turn.Unlock()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,8 @@ type line struct {
 	requests chan *discovery.DeltaDiscoveryRequest
 	room     chan error // for one answer each: what becomes of it
 	written  []*deltaResponse
+	hearing  []string // which goroutines waited for a request
+	sending  []string // and which sent an answer
 }
 
 func (l *line) Context() context.Context                        { return l.ctx }
@@ -49,6 +52,7 @@ func request(t resource.Type, nonce string, names ...string) *discovery.DeltaDis
 }
 
 func (l *line) RecvMsg(to any) error {
+	l.hearing = append(l.hearing, goroutine())
 	select {
 	case req := <-l.requests:
 		proto.Merge(to.(proto.Message), req)
@@ -62,12 +66,19 @@ func (l *line) SendMsg(m any) error {
 	select {
 	case err := <-l.room:
 		if err == nil {
-			l.written = append(l.written, m.(*deltaResponse))
+			l.written, l.sending = append(l.written, m.(*deltaResponse)), append(l.sending, goroutine())
 		}
 		return err
 	case <-l.ctx.Done():
 		return l.ctx.Err()
 	}
+}
+
+// goroutine says which one calls it.
+func goroutine() string {
+	var b [64]byte
+	name, _, _ := strings.Cut(string(b[:runtime.Stack(b[:], false)]), " [")
+	return name
 }
 
 // served is a stream that is being served, and how that ended.
@@ -123,6 +134,33 @@ func TestUnheard(t *testing.T) {
 		}
 		if left := s.cache.Connected(); len(left) > 0 {
 			t.Errorf("%v is still there", left)
+		}
+	})
+}
+
+// TestWhoDidMuchDoesNotWait: no goroutine waits for the client, or for the stream's end, that has answered something: its stack would stay as it has grown.
+func TestWhoDidMuchDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s, stop, result := served(t)
+		l.ask(resource.Endpoints, "", "a")
+		l.room <- nil
+		l.ask(resource.Endpoints, "1")
+		l.requests <- &discovery.DeltaDiscoveryRequest{TypeUrl: resource.Endpoints.URL(), ResponseNonce: "1"}
+		synctest.Wait()
+		for _, st := range s.cache.streams {
+			st.deliver(&deltaResponse{t: resource.Cluster})
+		}
+		l.room <- nil
+		synctest.Wait()
+		if h := l.hearing; len(h) != 4 || h[1] == h[0] || h[3] != h[2] {
+			t.Errorf("%v waited for a request, one after the other; want another one behind an answer, and the same one behind what only acknowledges", h)
+		}
+		if len(l.sending) != 2 || l.sending[0] != l.hearing[0] || slices.Contains(l.hearing, l.sending[1]) {
+			t.Errorf("%v sent answers, and %v waited for requests; want the first one to be sent by who heard, the second by nobody of them", l.sending, l.hearing)
+		}
+		stop()
+		if err := <-result; err != nil {
+			t.Errorf("the server ended the stream: %v", err)
 		}
 	})
 }

@@ -87,11 +87,7 @@ func BenchmarkPushNames(b *testing.B) {
 }
 
 // cpu is the processor time that the process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
+func cpu() time.Duration { return usage(syscall.RUSAGE_SELF) }
 
 // BenchmarkConnect lets one more proxy come, until it has everything.
 func BenchmarkConnect(b *testing.B) {

@@ -135,11 +135,20 @@ func (e *edit) setBucket(name string, own []bucketKey) {
 	slices.SortFunc(now.keys, compareKeys)
 	now.keys = e.keepKeys(slices.Compact(now.keys))
 	below := e.below(name)
-	seen := slices.DeleteFunc(slices.Clone(below), func(k bucketKey) bool { return e.hosts.Says(k.host) })
-	body := encode(now.keys, seen)
+	values := make([]uint64, 0, len(now.keys)+len(below))
+	for _, k := range now.keys {
+		values = append(values, k.value)
+	}
+	for _, k := range below {
+		if !e.hosts.Says(k.host) {
+			values = append(values, k.value)
+		}
+	}
+	same := len(now.keys) == 0 && len(values) == len(below)
+	body := encode(values)
 	now.mark = digest.Mark(name, body)
 	switch {
-	case e.under != nil && len(now.keys) == 0 && len(seen) == len(below):
+	case e.under != nil && same:
 		e.buckets.Follow(name)
 	case e.under == nil && now.mark == 0:
 		e.buckets.Delete(name)
@@ -197,14 +206,8 @@ func keysIn(buckets ordered.Layer[*bucket], hosts ordered.Layer[*part.Part], nam
 	return out
 }
 
-// encode is what is sent of a bucket.
-func encode(lists ...[]bucketKey) []byte {
-	var values []uint64
-	for _, keys := range lists {
-		for _, k := range keys {
-			values = append(values, k.value)
-		}
-	}
+// encode is what is sent of a bucket that has these values, which it may put in order.
+func encode(values []uint64) []byte {
 	slices.Sort(values)
 	return digest.Encode(slices.Compact(values))
 }
@@ -223,7 +226,12 @@ func (v *View) digestOf(name string) (*resource.Resource, bool) {
 	if r := v.fresh[name]; r != nil {
 		return r, true
 	}
-	return resource.SealBytes(resource.Digest, name, encode(keysIn(v.buckets, v.hosts, name))), true
+	keys := keysIn(v.buckets, v.hosts, name)
+	values := make([]uint64, 0, len(keys))
+	for _, k := range keys {
+		values = append(values, k.value)
+	}
+	return resource.SealBytes(resource.Digest, name, encode(values)), true
 }
 
 // walkDigest goes through all of it, in order.

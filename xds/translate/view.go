@@ -182,7 +182,7 @@ func (t *Translator) Build(s *registry.Snapshot, c Class) *View {
 
 // emptyView has nothing in it.
 func emptyView() *View {
-	v := &View{hosts: ordered.NewLayer(samePart), buckets: emptyBuckets()}
+	v := &View{hosts: ordered.NewLayer(samePart).Sifted(), buckets: emptyBuckets()}
 	for i := range v.resources {
 		v.resources[i] = ordered.NewLayer(sameResource)
 	}

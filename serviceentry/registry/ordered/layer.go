@@ -9,6 +9,8 @@ type Layer[V comparable] struct {
 	under *Layer[V]
 	own   Map[V]
 	same  func(a, b V) bool
+	sifts bool   // layers over it have a sieve
+	sieve *sieve // nil where own has few keys
 }
 
 // NewLayer is an empty map with nothing under it. Values that are the same may stand for each other.
@@ -16,8 +18,13 @@ func NewLayer[V comparable](same func(a, b V) bool) Layer[V] {
 	return Layer[V]{own: New[V](), same: same}
 }
 
+// Sifted is one over which layers tell quickly of most keys that they say nothing of them.
+func (l Layer[V]) Sifted() Layer[V] { l.sifts = true; return l }
+
 // Over is a map that is the same as another one.
-func (l Layer[V]) Over() Layer[V] { return Layer[V]{under: &l, own: New[V](), same: l.same} }
+func (l Layer[V]) Over() Layer[V] {
+	return Layer[V]{under: &l, own: New[V](), same: l.same, sifts: l.sifts}
+}
 
 // Alone says that there is nothing under it.
 func (l Layer[V]) Alone() bool { return l.under == nil }
@@ -35,7 +42,7 @@ func (l Layer[V]) Keys() iter.Seq[string] {
 // Get finds a value.
 func (l Layer[V]) Get(key string) (V, bool) {
 	var none V
-	v, ok := l.own.Get(key)
+	v, ok := l.Mine(key)
 	if !ok && !l.Alone() {
 		v, ok = l.under.Get(key)
 	}
@@ -120,7 +127,13 @@ func (l Layer[V]) EditOnto(under Layer[V]) *LayerEdit[V] {
 }
 
 // Mine finds what the layer itself says of a key; the zero V where it says that it is not there.
-func (l Layer[V]) Mine(key string) (V, bool) { return l.own.Get(key) }
+func (l Layer[V]) Mine(key string) (V, bool) {
+	if l.sieve != nil && !l.sieve.may(key) {
+		var none V
+		return none, false
+	}
+	return l.own.Get(key)
+}
 
 // Under is the map under it; false without one.
 func (l Layer[V]) Under() (Layer[V], bool) {
@@ -132,7 +145,7 @@ func (l Layer[V]) Under() (Layer[V], bool) {
 
 // Says whether the layer itself says something of a key.
 func (l Layer[V]) Says(key string) bool {
-	_, ok := l.own.Get(key)
+	_, ok := l.Mine(key)
 	return ok
 }
 
@@ -153,6 +166,22 @@ func (e *LayerEdit[V]) put(key string, value V) {
 	e.begin()
 	e.puts++
 	e.own.put(key, value)
+	if e.sifts && !e.Alone() {
+		e.sift(key)
+	}
+}
+
+// sift adds a key to the sieve.
+func (e *LayerEdit[V]) sift(key string) {
+	switch {
+	case e.sieve != nil && !e.sieve.full():
+		e.sieve.add(key)
+	case e.own.Len() > fewSifted:
+		e.sieve = newSieve(e.own.Len())
+		e.own.Walk(func(key string, _ V) bool { e.sieve.add(key); return true })
+	default:
+		e.sieve = nil
+	}
 }
 
 func (e *LayerEdit[V]) remove(key string) {

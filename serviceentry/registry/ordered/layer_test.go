@@ -55,12 +55,26 @@ func hold(t *testing.T, what string, l ordered.Layer[int], want map[string]int) 
 	}
 }
 
+// holdOwn holds that a layer knows which keys it says something of.
+func holdOwn(t *testing.T, l ordered.Layer[int]) {
+	t.Helper()
+	own := slices.Collect(l.Own())
+	for i := range 200 {
+		if key := strconv.Itoa(i); l.Says(key) != slices.Contains(own, key) {
+			t.Fatalf("it says something of %v, and of %s: %t", own, key, l.Says(key))
+		}
+	}
+}
+
 // TestLayers compares random layers, and the maps under them, with plain maps. The one over another keeps what it says when that
 // changes, and what both say alike is in the lower one alone.
 func TestLayers(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 50 {
+	for i := range 50 {
 		under, wantUnder := ordered.NewLayer(func(a, b int) bool { return a == b }), map[string]int{}
+		if i%2 == 0 {
+			under = under.Sifted()
+		}
 		edit := under.Edit()
 		for range 20 {
 			change(r, edit, wantUnder)
@@ -72,11 +86,13 @@ func TestLayers(t *testing.T) {
 			keys := change(r, edit, wantUnder)
 			under = edit.Done()
 			edit = over.EditOver(under, keys)
+			was, wantWas := over, maps.Clone(wantOver)
 			change(r, edit, wantOver)
-			was := over
 			over = edit.Done()
 			hold(t, "the lower one", under, wantUnder)
 			hold(t, "the upper one", over, wantOver)
+			hold(t, "the upper one before", was, wantWas)
+			holdOwn(t, over)
 			if was.Alone() || over.Alone() || !under.Alone() {
 				t.Fatal("who is over whom is forgotten")
 			}
