@@ -61,6 +61,12 @@ func (w *world) ofGateway(ns, name string, svc *corev1.Service) bool {
 	if _, deployed := svc.Spec.Selector[gatewayapi.GatewayLabel]; deployed {
 		return true
 	}
+	for _, o := range w.kubeGateways {
+		spec := o.Spec.(*gatewayv1.GatewaySpec)
+		if stands, named := gatewayapi.EgressService(spec); gatewayapi.IsEgress(spec.GatewayClassName) && named && stands.Namespace == ns && stands.Name == name {
+			return true
+		}
+	}
 	return slices.ContainsFunc(slices.Concat(w.exits(), w.ingresses()), func(g serviceOfGateway) bool { return g.namespace == ns && g.name == name })
 }
 
