@@ -43,7 +43,8 @@ was usual is taken from the time before it (--usual). Rules about policies need 
 or --kubeconfig they are skipped, and named; so is the rule about proxies that never reported where no audit server runs, which controllers
 tell who is connected.
 
-The exit code is 0, or 1 with --fail-on when something as bad as that was found; 3 when a rule broke; then the others have run.`,
+The exit code is 0, or 1 with --fail-on when something as bad as that was found, also where a rule broke beside it; 3 when a
+rule broke and nothing so bad was found. The others have run then, and stderr says which rule broke, and why.`,
 		Example: `  sallyport detect
   sallyport detect --since 7d --fail-on high -o json
   sallyport detect --list --only beacon

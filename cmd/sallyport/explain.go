@@ -64,6 +64,9 @@ the gateway answers itself, and then what the pods do about it (level pod). TLS 
 ask for another with --header host=NAME. --address is the client's. Which certificate a client shows is not asked: where
 one has to be shown, the answer says so. A destination with the greatest weight stands for all.
 
+Of what is allowed it is said where nobody is known who would answer it: a service without endpoints, a subset without
+pods, a gateway without pods (in JSON: "unanswered"). It stays allowed, and the exit code 0.
+
 URL is http://HOST[:PORT]/PATH, https://HOST[:PORT], tls://SNI:PORT or tcp://HOST:PORT.
 The exit code is 0 when it is allowed, 1 when it is denied, 2 when the call was wrong and 3 when it
 failed.`,

@@ -9,9 +9,11 @@ import (
 	security "istio.io/api/security/v1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/selection"
 )
@@ -59,14 +61,47 @@ func (r *report) selection(selector *typev1beta1.WorkloadSelector, target *typev
 
 func (r *report) target(field string, t *typev1beta1.PolicyTargetReference) {
 	switch {
-	case !selection.IsService(t) && !selection.IsGateway(t) && !selection.IsEntry(t):
-		r.reject(field+".kind", t.Kind, "policies target Services of gateways and of waypoints, ServiceEntries that have one, and Gateways of the group "+selection.GatewayGroup+", and would be kept nowhere",
+	case selection.IsClass(t) && t.Name != "" && !gatewayapi.IsWaypoint(gatewayv1.ObjectName(t.Name)):
+		r.reject(field+".name", t.Name, "a policy for a GatewayClass is for all waypoints of the class, and no waypoint is of this one", "name "+waypointClasses()+", or target Gateways")
+	case !selection.IsService(t) && !selection.IsGateway(t) && !selection.IsEntry(t) && !selection.IsClass(t):
+		r.reject(field+".kind", t.Kind, "policies target Services of gateways and of waypoints, ServiceEntries that have one, Gateways, and in the root namespace GatewayClasses, of the group "+selection.GatewayGroup+", and would be kept nowhere",
 			"name one of these, or select the gateway's pods by labels")
 	case t.Namespace != "" && t.Namespace != r.of.Namespace:
 		r.reject(field+".namespace", t.Namespace, "a policy has targets in its own namespace", "remove it, or write the policy into that namespace")
 	case t.Name == "":
 		r.reject(field+".name", nil, "it is missing", "name the "+t.Kind)
 	}
+}
+
+// waypointClasses are the classes that waypoints are of, in words.
+func waypointClasses() string {
+	var names []string
+	for _, c := range gatewayapi.WaypointClasses {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, " or ")
+}
+
+// judgeClasses says of a policy for the waypoints of classes where it is for none: outside of the root namespace, or, as far as it is known, since there are none.
+func (w *world) judgeClasses(r *report, p selection.Workloads, open string) {
+	switch {
+	case len(p.Classes) == 0:
+	case p.Namespace != w.cfg.RootNamespace:
+		r.reject("spec.targetRefs", p.Classes[0], "only policies of the root namespace, "+w.cfg.RootNamespace+", are for the waypoints of a GatewayClass, as in Istio: "+open, "write it into that namespace, or target the waypoint's Gateway")
+	case len(w.kubeGateways) > 0 && !w.hasWaypointOf(p):
+		r.warn("spec.targetRefs", p.Classes[0], "no waypoint of the class is known, so it is for nobody yet", "mend the name, if the waypoints are there already")
+	}
+}
+
+// hasWaypointOf says whether a policy is for a waypoint that is known, by its name or its class.
+func (w *world) hasWaypointOf(p selection.Workloads) bool {
+	for key, o := range w.kubeGateways {
+		spec := o.Spec.(*gatewayv1.GatewaySpec)
+		if gatewayapi.IsWaypoint(spec.GatewayClassName) && p.ForWaypoint(w.cfg.RootNamespace, key.Namespace, key.Name, string(spec.GatewayClassName)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *report) authorizationRule(field string, rule *security.Rule) {
@@ -194,12 +229,19 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 	policy := authz.FromSpec(&r.of, p)
 	w.judgeProvider(r, policy)
 	w.judgeDestination(r, policy)
+	w.checkAuthorizedPorts(r, p, policy)
+	defer func() { w.judgeTargets(r, p, policy.Workloads) }()
+	const open = "what it denies, or does not allow, is let through"
+	w.judgeClasses(r, policy.Workloads, open)
+	if p.Action != security.AuthorizationPolicy_AUDIT {
+		w.judgeWaypointsSelected(r, policy.Workloads, open)
+	}
 	if p.Action == security.AuthorizationPolicy_AUDIT || w.cfg.MutualTLS && !policy.Targeted || w.fronted(policy.Workloads) {
 		return // what is said of it does not depend on others, or it is kept
 	}
 	switch known, selected := w.gatewaysSelected(policy.Workloads); {
-	case policy.Targeted && known && !selected:
-		r.reject("spec", nil, noTarget+"what it denies, or does not allow, is let through", fixTarget)
+	case policy.Targeted && known && !selected && len(policy.Classes) == 0:
+		r.reject("spec", nil, noTarget+open, fixTarget)
 	case policy.Targeted:
 	case len(policy.Selector) == 0 && allowsAll(policy):
 		r.warn("spec", nil, keptAtGateways+", and elsewhere everything is let through, as it says", "select the pods of a gateway, or remove it")
@@ -232,7 +274,7 @@ func (w *world) gatewaysSelected(p selection.Workloads) (known, selected bool) {
 			return true, true
 		}
 	}
-	return len(exits) > 0, w.selectsOne(p, append(exits, w.ingresses()...))
+	return len(exits) > 0, w.selectsOne(p, slices.Concat(exits, w.ingresses()))
 }
 
 // selectsOne says whether a policy is for pods of one of some gateways.
@@ -256,8 +298,16 @@ type serviceOfGateway struct {
 	selector        map[string]string
 }
 
-// exits are the egress gateways whose Services are known: the mesh's, and those that annotations name.
-func (w *world) exits() (out []serviceOfGateway) {
+// exits are the egress gateways whose Services are known: the mesh's, and those that annotations name. The list is not to be changed.
+func (w *world) exits() []serviceOfGateway {
+	if w.exitServices == nil {
+		w.exitServices = w.findExits()
+	}
+	return w.exitServices
+}
+
+func (w *world) findExits() []serviceOfGateway {
+	out := []serviceOfGateway{}
 	names := map[string]bool{w.cfg.DefaultGateway.Namespace + "/" + w.cfg.DefaultGateway.Name: true}
 	for _, o := range w.objects {
 		if named := o.Annotations[registry.GatewayAnnotation]; named != "" {
@@ -272,8 +322,16 @@ func (w *world) exits() (out []serviceOfGateway) {
 	return out
 }
 
-// ingresses are the Services whose pods Gateway objects select.
-func (w *world) ingresses() (out []serviceOfGateway) {
+// ingresses are the Services whose pods Gateway objects select. The list is not to be changed.
+func (w *world) ingresses() []serviceOfGateway {
+	if w.ingressFound == nil {
+		w.ingressFound = w.findIngresses()
+	}
+	return w.ingressFound
+}
+
+func (w *world) findIngresses() []serviceOfGateway {
+	out := []serviceOfGateway{}
 	for _, o := range w.objects {
 		svc, ok := o.Spec.(*corev1.Service)
 		if !ok || o.Kind != config.KindService || len(svc.Spec.Selector) == 0 {

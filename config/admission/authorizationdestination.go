@@ -1,12 +1,6 @@
 package admission
 
-import (
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-
-	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/serviceentry/authz"
-	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
-)
+import "github.com/sallyport/sallyport/serviceentry/authz"
 
 // judgeDestination warns of rules that ask for the address that something came to where a policy is kept by proxies that do not see it: what comes to an egress gateway, or a
 // waypoint, is known by its name. They close there.
@@ -16,7 +10,7 @@ func (w *world) judgeDestination(r *report, p *authz.Policy) {
 	}
 	place := ""
 	switch {
-	case w.fronted(p.Workloads) || w.targetsWaypoint(p):
+	case w.fronted(p.Workloads) || w.hasWaypointOf(p.Workloads) || p.Key.Namespace == w.cfg.RootNamespace && len(p.Classes) > 0:
 		place = "waypoints"
 	case w.selectsOne(p.Workloads, w.exits()):
 		place = "egress gateways"
@@ -30,14 +24,4 @@ func (w *world) judgeDestination(r *report, p *authz.Policy) {
 				"ask for hosts or destination.port, or select pods that are no "+place)
 		}
 	}
-}
-
-// targetsWaypoint says whether a policy is for a waypoint as a whole.
-func (w *world) targetsWaypoint(p *authz.Policy) bool {
-	for _, name := range p.Gateways {
-		if o, there := w.kubeGateways[config.Key{Kind: config.KindKubeGateway, Namespace: p.Key.Namespace, Name: name}]; there && gatewayapi.IsWaypoint(o.Spec.(*gatewayv1.GatewaySpec).GatewayClassName) {
-			return true
-		}
-	}
-	return false
 }

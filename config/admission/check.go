@@ -30,59 +30,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	w, findings := survey(objs, cfg)
 	w.now = now
 	for i := range w.objects {
-		o := w.objects[i]
-		r := &report{of: o}
-		switch spec := o.Spec.(type) {
-		case *networking.ServiceEntry:
-			w.checkPlaintext(r, spec)
-			w.checkTCPPorts(r, spec)
-			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
-			w.checkGatewayService(r)
-			w.judgeEntryFronted(r, spec)
-			checkMadeUp(r, spec)
-		case *corev1.Namespace:
-			w.checkGatewayService(r)
-			w.judgeWaypointThere(r)
-		case *corev1.Pod:
-			w.judgePodFronted(r, spec)
-		case *corev1.Service:
-			checkBoundPorts(r, spec)
-			w.checkServicePorts(r, spec)
-			w.judgeFronted(r, spec)
-			w.judgeIngressed(r, spec)
-		case *discoveryv1.EndpointSlice:
-			w.checkSlice(r, spec)
-		case *networking.WorkloadEntry:
-			w.checkWorkload(r, spec)
-		case *networking.DestinationRule:
-			w.checkRuleHost(r, spec)
-			w.checkRuleTLS(r, spec)
-			w.checkRuleSubsets(r, spec)
-			w.checkCredential(r, spec)
-			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
-		case *networking.VirtualService:
-			w.checkGateways(r, spec)
-			w.checkSubsets(r, spec)
-			w.checkDelegates(r, spec)
-			w.checkRouteHosts(r, spec)
-			w.judgeRoutesOfFronted(r, spec)
-			w.checkDestinations(r, spec)
-			w.checkRoutePorts(r, spec)
-			w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
-		case *security.PeerAuthentication:
-			w.checkMutualTLS(r, spec)
-			w.checkRootSelector(r, spec)
-		case *security.AuthorizationPolicy:
-			w.judgeAuthorization(r, spec)
-		case *security.RequestAuthentication:
-			w.judgeTokens(r, spec)
-		case *networking.Sidecar:
-			w.checkHidden(r, spec)
-			w.checkImports(r, spec)
-			w.checkIngress(r, spec)
-		}
-		w.checkNobodySelected(r)
-		findings = append(findings, r.findings...)
+		findings = append(findings, w.about(&w.objects[i])...)
 	}
 	findings = append(findings, w.judgePolicies()...)
 	for _, e := range w.entries {
@@ -105,11 +53,82 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	return findings
 }
 
-// CheckPolicies is CheckAt for what is said of EgressPolicies, at their cost.
-func CheckPolicies(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
+// about is what is said of one object among the others, but for EgressPolicies.
+func (w *world) about(o *config.Object) []Finding {
+	r := &report{of: *o}
+	switch spec := o.Spec.(type) {
+	case *networking.ServiceEntry:
+		w.checkPlaintext(r, spec)
+		w.checkTCPPorts(r, spec)
+		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+		w.checkGatewayService(r)
+		w.judgeEntryFronted(r, spec)
+		checkMadeUp(r, spec)
+	case *corev1.Namespace:
+		w.checkGatewayService(r)
+		w.judgeWaypointThere(r)
+	case *corev1.Pod:
+		w.judgePodFronted(r, spec)
+	case *corev1.Service:
+		checkBoundPorts(r, spec)
+		w.checkServicePorts(r, spec)
+		w.judgeFronted(r, spec)
+		w.judgeIngressed(r, spec)
+	case *discoveryv1.EndpointSlice:
+		w.checkSlice(r, spec)
+	case *networking.WorkloadEntry:
+		w.checkWorkload(r, spec)
+	case *networking.DestinationRule:
+		w.checkRuleHost(r, spec)
+		w.checkRuleTLS(r, spec)
+		w.checkRuleSubsets(r, spec)
+		w.checkCredential(r, spec)
+		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+	case *networking.VirtualService:
+		w.checkGateways(r, spec)
+		w.checkSubsets(r, spec)
+		w.checkDelegates(r, spec)
+		w.checkRouteHosts(r, spec)
+		w.judgeRoutesOfFronted(r, spec)
+		w.checkDestinations(r, spec)
+		w.checkRoutePorts(r, spec)
+		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
+	case *security.PeerAuthentication:
+		w.checkMutualTLS(r, spec)
+		w.checkRootSelector(r, spec)
+		w.checkPortLevels(r, spec)
+	case *security.AuthorizationPolicy:
+		w.judgeAuthorization(r, spec)
+	case *security.RequestAuthentication:
+		w.judgeTokens(r, spec)
+	case *networking.Sidecar:
+		w.checkHidden(r, spec)
+		w.checkImports(r, spec)
+		w.checkIngress(r, spec)
+	}
+	w.checkNobodySelected(r)
+	return r.findings
+}
+
+// Judged are the kinds of which CheckJudged tells: what is said of them follows from others, and their statuses have room for it.
+var Judged = []config.Kind{config.KindEgressPolicy, config.KindVirtualService, config.KindAuthorizationPolicy, config.KindPeerAuthentication}
+
+// JudgedBy are the kinds of the objects that it looks at.
+var JudgedBy = append([]config.Kind{
+	config.KindServiceEntry, config.KindService, config.KindNamespace, config.KindPod, config.KindWorkloadEntry, config.KindDestinationRule, config.KindGateway,
+	config.KindKubeGateway, config.KindGatewayClass,
+}, Judged...)
+
+// CheckJudged is CheckAt for what is said of objects of the kinds Judged, at their cost.
+func CheckJudged(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	w, _ := survey(objs, cfg)
 	w.now = now
-	findings := w.judgePolicies()
+	findings := append(w.judgePolicies(), w.secondRoutes()...)
+	for i := range w.objects {
+		if o := &w.objects[i]; slices.Contains(Judged, o.Kind) {
+			findings = append(findings, w.about(o)...)
+		}
+	}
 	Sort(findings)
 	return findings
 }

@@ -224,7 +224,7 @@ func (w *world) judgePort(r *report, d portedDestination, asked []uint32) {
 func (w *world) isGateway(n host.Name) bool {
 	if w.gatewayHosts == nil {
 		w.gatewayHosts = map[host.Name]bool{host.Name(registry.Ref(w.cfg.DefaultGateway).Host()): true}
-		for _, s := range append(w.exits(), w.ingresses()...) {
+		for _, s := range slices.Concat(w.exits(), w.ingresses()) {
 			w.gatewayHosts[host.Name(registry.Ref{Namespace: s.namespace, Name: s.name}.Host())] = true
 		}
 	}

@@ -3,7 +3,10 @@ package admission
 import (
 	"reflect"
 	"slices"
+	"strconv"
 
+	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -32,6 +35,7 @@ func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 		}
 	}
 	g.s, _ = registry.New(&cfg).Apply(changes)
+	g.hidden = status.NeverAsked(g.s, routesAmong(changes))
 	var findings []Finding
 	for i := range objects {
 		switch {
@@ -47,10 +51,30 @@ func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 	return findings
 }
 
+// routesAmong are the routes of the Gateway API among objects.
+func routesAmong(changes []config.Change) (out []*config.Object) {
+	for _, c := range changes {
+		if _, is := gatewayapi.RouteOf(c.Object); is {
+			out = append(out, c.Object)
+		}
+	}
+	return out
+}
+
 // hasGatewayStatus says whether an object has a status that is asked here.
 func hasGatewayStatus(o *config.Object) bool {
 	_, is := gatewayapi.RouteOf(o)
-	return is || o.Kind == config.KindKubeGateway || o.Kind == config.KindListenerSet || o.Kind == config.KindBackendTLSPolicy
+	return is || asksForWaypoint(o) || o.Kind == config.KindKubeGateway || o.Kind == config.KindListenerSet || o.Kind == config.KindBackendTLSPolicy
+}
+
+// asksForWaypoint says whether an object's own label asks for one.
+func asksForWaypoint(o *config.Object) bool {
+	switch o.Kind {
+	case config.KindService, config.KindPod, config.KindNamespace, config.KindServiceEntry:
+		name := o.Labels[gatewayapi.UseWaypointLabel]
+		return name != "" && name != gatewayapi.NoWaypoint
+	}
+	return false
 }
 
 // gatewayStatuses are the statuses of objects that are not applied yet.
@@ -59,6 +83,7 @@ type gatewayStatuses struct {
 	objects []config.Object
 	has     map[string]bool          // kinds of which there is an object, and "KIND of NAMESPACE"
 	known   map[config.Key][]Finding // what Validate says of each object
+	hidden  map[config.Key][]status.Hidden
 }
 
 // refused says whether that is said of an object, and not that it is missing.
@@ -78,10 +103,54 @@ func (g *gatewayStatuses) about(o *config.Object) []Finding {
 			c.say("spec", a.Conditions, string(gatewayv1.PolicyConditionAccepted), "the policy does not count there, or closes what it is for")
 			c.say("spec", a.Conditions, string(gatewayv1.BackendTLSPolicyConditionResolvedRefs), "nobody is trusted by it")
 		}
+	case *corev1.Service, *corev1.Pod, *corev1.Namespace, *networking.ServiceEntry:
+		c.waypoint()
 	default:
 		c.route()
 	}
 	return c.report.findings
+}
+
+// waypoint says of what asks for one where that does not take it. One that is not there, or is for other things, Check tells of.
+func (c *conditions) waypoint() {
+	o := &c.report.of
+	ns, of := o.Namespace, gatewayapi.ToServices
+	switch o.Kind {
+	case config.KindNamespace:
+		ns, of = o.Name, ""
+	case config.KindPod:
+		of = gatewayapi.ToWorkloads
+		if registry.PodRequestedWaypoint(ns, o.Labels, c.s.NamespaceLabels(ns), c.s.Mesh.RootNamespace).IsZero() {
+			return
+		}
+	default:
+		if !c.isFronted(o) {
+			return
+		}
+	}
+	ref := registry.RequestedWaypoint(ns, o.Labels)
+	if !c.s.IsWaypoint(ref) || of != "" && gatewayapi.Leaves(c.s.World(), ref.Namespace, ref.Name, of) || ns == c.s.Mesh.RootNamespace {
+		return
+	}
+	why := ""
+	if _, why = gatewayapi.Waypoint(c.s.World(), ref.Namespace, ref.Name, ns); why == "" || ns != ref.Namespace && c.asksForLabels() && !c.has[string(config.KindNamespace)] {
+		return
+	}
+	c.warn("metadata.labels["+strconv.Quote(gatewayapi.UseWaypointLabel)+"]", ref.Name, why+": what pods without sidecars send there is closed", "mend the Gateway "+ref.String()+", whose listener's allowedRoutes say which other namespaces use it, or remove the label")
+}
+
+// isFronted says whether a Service, or a host of an entry, is one that a waypoint may stand before.
+func (c *conditions) isFronted(o *config.Object) bool {
+	hosts := []string{registry.Ref{Namespace: o.Namespace, Name: o.Name}.Host()}
+	if spec, is := o.Spec.(*networking.ServiceEntry); is {
+		hosts = spec.Hosts
+	}
+	return slices.ContainsFunc(hosts, func(h string) bool {
+		return slices.ContainsFunc(c.s.Services(registry.CanonicalHost(h)), func(svc *registry.Service) bool {
+			_, has := c.s.Waypoint(svc)
+			return has && svc.Source == o.Key
+		})
+	})
 }
 
 // gateway says whether anybody opens a Gateway, and of each listener whether it would be opened.
@@ -141,6 +210,13 @@ func (c *conditions) route() {
 		}
 		clear(c.said) // of each parent by itself
 		c.say(field, p.Conditions, string(gatewayv1.RouteConditionAccepted), "nothing is led by the route there")
+	}
+	for _, h := range c.hidden[c.report.of.Key] {
+		by := h.By.String() + ": "
+		if h.By == c.report.of.Key {
+			by = ""
+		}
+		c.warn("spec."+h.Field, nil, "is never asked: "+by+"spec."+h.ByField+" asks for the same, for the same hosts, and comes first", "write what tells the two apart, or remove one")
 	}
 	clear(c.said)
 	for _, b := range status.Backends(c.s, c.report.of.Key) {

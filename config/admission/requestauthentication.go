@@ -150,14 +150,17 @@ func isHost(text string) bool {
 func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
 	w.judgeKeySets(r, p)
 	a := tokens.FromSpec(&r.of, p, func(tokens.Source) string { return "" })
+	const open = "tokens that are forged or out of date are let through"
+	defer func() { w.judgeTargets(r, p, a.Workloads) }()
+	w.judgeClasses(r, a.Workloads, open)
+	w.judgeWaypointsSelected(r, a.Workloads, open)
 	if len(a.Rules) == 0 || w.cfg.MutualTLS && !a.Targeted {
 		return
 	}
-	const open = "tokens that are forged or out of date are let through"
 	switch known, selected := w.gatewaysSelected(a.Workloads); {
-	case w.fronted(a.Workloads) && !selected:
+	case w.fronted(a.Workloads) && !selected && len(a.Classes) == 0:
 		r.reject("spec.targetRefs", nil, "waypoints verify tokens for all Services that they stand before, and not for single ones: "+open, "target the Gateway that is the waypoint")
-	case a.Targeted && known && !selected:
+	case a.Targeted && known && !selected && len(a.Classes) == 0:
 		r.reject("spec", nil, noTarget+open, fixTarget)
 	case a.Targeted:
 	case len(a.Selector) == 0 || known && !selected:

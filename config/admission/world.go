@@ -46,6 +46,9 @@ type world struct {
 	keySets      map[string]map[config.Key]bool       // of a namespace: the sets of keys that are fetched for objects that were judged
 	headless     map[string]map[string]*config.Object // of a namespace: its Services without addresses, by name
 	podAddresses map[string]map[string]bool           // of a namespace
+	exitServices []serviceOfGateway                   // made when they are asked for, as the next
+	ingressFound []serviceOfGateway
+	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for
 }
 
 // entry is a ServiceEntry with what is derived from it.

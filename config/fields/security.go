@@ -15,7 +15,7 @@ var authorizationPolicy = Kind{
 			{Fate: Warned, When: auditsOnly, Why: notEnforced + "no request is marked by it; all that leaves the mesh is in the audit log anyway", Fix: "remove it"},
 		},
 		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at egress gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no egress gateway is refused"}},
-		targeted,
+		targeted("Gateway; a gateway's Service, or one with a waypoint, and a ServiceEntry with one"),
 		[]Field{
 			{Path: "action", Fate: Applied},
 			{Path: "provider.name", Fate: Applied, Why: "one of `extensionProviders` in the mesh's settings; without it, or its host, what the rules mean is closed"},
@@ -29,11 +29,15 @@ var authorizationPolicy = Kind{
 	),
 }
 
-// targeted are the lines of what policies of this group are for, by its name.
-var targeted = slices.Concat(
-	idle("targetRef.namespace", "targetRefs.namespace"),
-	applied("targetRef.group", "targetRef.kind", "targetRef.name", "targetRefs.group", "targetRefs.kind", "targetRefs.name"),
-)
+// targeted are the lines of what policies of this group are for, by its name; kinds are those that it may be of.
+func targeted(kinds string) []Field {
+	kinds += "; GatewayClass of waypoints, in the root namespace: all waypoints of the class"
+	return slices.Concat(
+		idle("targetRef.namespace", "targetRefs.namespace"),
+		applied("targetRef.group", "targetRef.name", "targetRefs.group", "targetRefs.name"),
+		[]Field{{Path: "targetRef.kind", Fate: Applied, Why: kinds}, {Path: "targetRefs.kind", Fate: Applied, Why: kinds}},
+	)
+}
 
 func auditsOnly(v any) bool {
 	p, ok := v.(*security.AuthorizationPolicy)
@@ -53,7 +57,7 @@ var requestAuthentication = Kind{
 	Name: "RequestAuthentication", API: "security.istio.io/v1", Message: &security.RequestAuthentication{},
 	Fields: slices.Concat(
 		[]Field{{Path: "selector.matchLabels", Fate: Applied, Why: "at gateways and before all pods with sidecars; where `sallyport.mutualTLS` is false one that selects no gateway is refused"}},
-		targeted,
+		targeted("Gateway; a gateway's Service"),
 		below("jwtRules", applied("issuer", "audiences", "jwks", "jwksUri", "timeout", "fromHeaders.name", "fromHeaders.prefix", "fromParams", "fromCookies", "outputPayloadToHeader", "forwardOriginalToken",
 			"outputClaimToHeaders.header", "outputClaimToHeaders.claim", "spaceDelimitedClaims")),
 	),

@@ -96,7 +96,7 @@ func (f *Finding) set(name string, cell any) (err error) {
 	case "count":
 		var n float64
 		n, err = numberOf(cell)
-		f.Count = uint64(max(n, 0))
+		f.Count = uint64(min(max(n, 0), math.MaxInt64)) // more than that no reader of JSON or SQL takes
 	case "score":
 		f.Score, err = numberOf(cell)
 	case "severity":

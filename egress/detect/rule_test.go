@@ -141,6 +141,10 @@ func TestOwnRules(t *testing.T) {
 		"l-escape.sql":   head("l-escape") + "SELECT " + columns + ", (host || chr(27) || '[31m')::INTEGER AS n FROM traffic",
 		"o-nan.sql":      head("o-nan") + "SELECT " + columns + ", 'NaN'::DOUBLE AS score",
 		"p-endless.sql":  head("p-endless") + "SELECT * REPLACE ('Infinity'::DOUBLE AS count) FROM (SELECT " + columns + ")",
+		"q-overflow.sql": head("q-overflow") + "SELECT " + columns + ", 9223372036854775806 + range AS n FROM range(1000)",
+		"r-multiply.sql": head("r-multiply") + "SELECT * REPLACE (count * 9223372036854775807 * 2 AS count) FROM (SELECT " + columns + " FROM traffic)",
+		"s-huge.sql":     head("s-huge") + "SELECT * REPLACE (10::HUGEINT ** 30 AS count) FROM (SELECT " + columns + ")",
+		"t-literal.sql":  head("t-literal") + "SELECT " + columns + ", 1e999::INTEGER AS n",
 		"k-severity.sql": head("k-severity") + "SELECT " + columns + ", 'critical' AS severity, NULL AS port, 0.5::DECIMAL(3,2) AS score",
 	})
 	own, err := detect.LoadDir(dir)
@@ -165,6 +169,7 @@ func TestOwnRules(t *testing.T) {
 	for id, want := range map[string]string{
 		"b-syntax": "LINE 8", "c-column": `"colour" not found`, "d-write": "", "e-missing": "must have the columns namespace, workload, host", "m-first": `no column "first"`, "f-file": "disabled by configuration",
 		"g-name": "line 6: there is no $nobody; there are $domain, $feed", "l-escape": `\x1b[31m`, "j-type": `column "first": "soon" is no time`,
+		"q-overflow": "Overflow in addition", "r-multiply": "Overflow in multiplication", "t-literal": "",
 		"o-nan": `column "score": "NaN" is no number`, "p-endless": `column "count": "+Inf" is no number`,
 	} {
 		if got, broke := why[id]; !broke || !strings.Contains(got, want) {
@@ -181,11 +186,14 @@ func TestOwnRules(t *testing.T) {
 		if f.Detection == "a-good" && (f.Evidence["text"] != "$n" || f.Count != 1 || !f.Last.Equal(end)) {
 			t.Errorf("%+v", f)
 		}
+		if f.Detection == "s-huge" && f.Count != 1<<63 {
+			t.Errorf("%+v", f)
+		}
 		if f.Detection == "k-severity" && (f.Severity != detect.Critical || f.Score != 0.5) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if n["a-good"] != 1 || n["i-many"] != 5 || n["k-severity"] != 1 || n["beacon"] != 1 || len(report.More) != 1 || report.More[0] != "i-many" {
+	if n["a-good"] != 1 || n["i-many"] != 5 || n["k-severity"] != 1 || n["s-huge"] != 1 || n["beacon"] != 1 || len(report.More) != 1 || report.More[0] != "i-many" {
 		t.Errorf("%v %v", n, report.More)
 	}
 }

@@ -59,7 +59,9 @@ type Verdict struct {
 	Before   Authorization
 	// Mode is, of what comes to a pod, what the pod takes at the port (registry.MTLSMode).
 	Mode string
-	// end is where in the mesh it goes; nil where that is elsewhere, or nowhere.
+	// Unanswered says of what is allowed that nobody is known who would answer it: DecideThrough says so of services, Decide of gateways alone.
+	Unanswered bool
+	// end is where it goes, in the mesh or straight from the pod; nil where that is elsewhere, or nowhere.
 	end *end
 }
 
@@ -148,8 +150,9 @@ func (a asking) direct(svc *registry.Service, port registry.Port, r *resolve.Rou
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
 		Path: PathDirect, Cluster: wire.ClusterName(port.Number, svc.Host), Reason: "registered; leaves straight from the sidecar",
 	}
+	v.end = &end{asking: a, service: svc, port: port, shown: shown, outside: svc.External}
 	if !svc.External {
-		v.Reason, v.end = "a service of the mesh", &end{asking: a, service: svc, port: port, shown: shown}
+		v.Reason = "a service of the mesh"
 		return v
 	}
 	name := svc.Host
@@ -242,12 +245,16 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v = a.ledAtGateway(v, r, what)
 	default:
 		v.Allowed, v.Reason = true, "registered; leaves by the egress gateway"
+		if nobodyAtExit(svc, row.Restrictions) {
+			v.unanswered(fmt.Sprintf("no endpoint of %s is known that the egress gateway connects to", svc.Host), shown.Kind == resolve.Requests)
+		}
 	}
 	if v.Allowed && v.Authorization.AddressUnknown {
 		v.Reason += addressUnknown
 	}
 	v.tellAsked()
 	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
+		v.Unanswered = true
 		v.Reason += fmt.Sprintf("; no endpoint of the egress gateway %s is known: until one is, requests fail", svc.Exit)
 	}
 	return v

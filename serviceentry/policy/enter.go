@@ -247,8 +247,8 @@ func (a entering) leads(v Verdict, r *resolve.Route, to *resolve.WeightedDestina
 		return a.byWaypoint(v, &target, to, shown)
 	}
 	v.end = &end{asking: a.asClient(), entry: &target, untouched: to.Untouched, service: to.Service, port: to.Port, subset: to.Subset, shown: shown}
-	if len(v.end.endpoints()) == 0 {
-		v.Reason += ", of which no endpoint is known that the gateway connects to: until one is, " + map[bool]string{true: "requests are answered with 503", false: "connections are closed"}[r.HTTP != nil]
+	if !v.end.anybody() {
+		v.unanswered("no endpoint of it is known that the gateway connects to", r.HTTP != nil)
 	}
 	return v
 }

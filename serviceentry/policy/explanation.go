@@ -30,6 +30,8 @@ type Explanation struct {
 	TLS      string     `json:"tls,omitempty"`
 	Status   uint32     `json:"status,omitempty"`
 	Location string     `json:"location,omitempty"`
+	// Unanswered says of what is allowed that nobody is known who would answer it, as the reason says.
+	Unanswered bool `json:"unanswered,omitempty"`
 	// Mode is what the pod takes at the port, of what comes to one: PERMISSIVE, STRICT or DISABLE.
 	Mode string `json:"mode,omitempty"`
 	// Pods are what the pods say that it comes to, of a service of the mesh: those together that say the same.
@@ -87,7 +89,7 @@ func Explain(from Workload, d Destination, v Verdict) Explanation {
 		DecidedBy:  objectOf(v.DecidedBy),
 		Suggestion: Suggestion(from, d, v),
 		Policies:   policySteps(v), Authorization: append(v.Before.steps(levelGateway), v.Authorization.steps(levelOf(v))...),
-		TLS: v.Server.TLS, Status: v.Status, Location: v.Location,
+		TLS: v.Server.TLS, Status: v.Status, Location: v.Location, Unanswered: v.Allowed && v.Unanswered,
 	}
 	if v.Server.Kind != "" {
 		server := objectOf(v.Server.Object)

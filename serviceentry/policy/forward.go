@@ -34,10 +34,14 @@ func routedForward(s *registry.Snapshot, namespace string, d Destination, row *r
 	if r.Action != resolve.Forward {
 		return ended(svc, row.Port, r, shown)
 	}
-	return Verdict{
+	v := Verdict{
 		Service: svc, DecidedBy: Object{r.By, "hosts: " + svc.Host}, Allowed: true,
 		Path: PathGateway, Cluster: wire.ClusterName(d.Port, svc.Host), Reason: "registered; leaves by the forward proxy",
 	}
+	if nobodyAtExit(svc, row.Restrictions) {
+		v.unanswered(fmt.Sprintf("no endpoint of %s is known that the proxy connects to", svc.Host), shown.Kind == resolve.Requests)
+	}
+	return v
 }
 
 // rowFor is what the proxy's table has for a destination; it knows names, and no addresses.

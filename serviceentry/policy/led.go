@@ -159,5 +159,8 @@ func (a asking) ledAtGateway(v Verdict, r *resolve.Route, what about) Verdict {
 	}
 	v.Allowed, v.DecidedBy = true, Object{to.Service.SourceOf(to.Port), "hosts: " + to.Service.Host}
 	v.Reason = "registered; leaves by the egress gateway; led there by " + ruleOf(r)
+	if nobodyAtExit(to.Service, to.Restrictions) {
+		v.unanswered(fmt.Sprintf("no endpoint of %s is known that the egress gateway connects to", to.Service.Host), r.HTTP != nil)
+	}
 	return v
 }

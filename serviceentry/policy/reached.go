@@ -16,6 +16,7 @@ type end struct {
 	front     *resolve.WaypointProxy // that; nil of others
 	entry     *resolve.IngressTarget // likewise: the host as an ingress gateway has it
 	untouched bool                   // TLS that an ingress gateway passes goes on as it is
+	outside   bool                   // it is outside of the mesh: there are no pods to ask
 	service   *registry.Service
 	port      registry.Port
 	subset    string
@@ -43,6 +44,9 @@ func DecideThrough(s *registry.Snapshot, w Workload, d Destination) (Verdict, []
 
 func (v Verdict) whole() (Verdict, []PodsVerdict) {
 	if !v.Allowed || v.end == nil {
+		return v, nil
+	}
+	if v.tellUnanswered(); v.end.outside {
 		return v, nil
 	}
 	all := v.end.reached()
@@ -87,18 +91,13 @@ func (e *end) reached() (out []PodsVerdict) {
 func (e *end) endpoints() []registry.Endpoint {
 	list := e.snap.EndpointsOf(e.service)
 	if e.front != nil {
-		list = registry.WaypointEndpoints(list)
+		list = resolve.Connectable(registry.WaypointEndpoints(list), e.front.Refused())
 	}
 	if e.entry != nil {
 		list = e.entry.Connectable(list)
 	}
-	host := e.host()
-	for _, part := range host.Rule.SubsetsAndAll() {
-		if part.Name == e.subset {
-			return part.Of(list)
-		}
-	}
-	return list
+	far := e.host().Restrictions
+	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool { return !far.Leads(to) })
 }
 
 // host is the service as whoever connects to its pods has it.

@@ -136,7 +136,12 @@ func (b *batch) setGatewayAPI(c config.Change) {
 	case config.KindListenerSet:
 		b.setListenerSet(was, c.Object)
 	default:
-		b.changed.Waypoints = b.changed.Waypoints || ofWaypoint(was) || ofWaypoint(c.Object)
+		if ofWaypoint(was) || ofWaypoint(c.Object) {
+			b.changed.Waypoints = true
+			if classNamed(was) != classNamed(c.Object) && b.next.targetsClasses() {
+				b.authorized[b.next.Mesh.RootNamespace] = true
+			}
+		}
 		b.noteUses(was, false)
 		b.noteUses(c.Object, true)
 		b.remade[c.Key] = true

@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
+	"github.com/sallyport/sallyport/serviceentry/selection"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
@@ -331,45 +332,80 @@ func WaypointEndpoints(list []Endpoint) []Endpoint {
 	return list
 }
 
-// AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for what it stands before, in order: those that target the
-// waypoint, and those that target the Service, or the entries that register the host.
-func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) (out authz.Set) {
-	add := func(ns string, targets func(*authz.Policy) bool) {
-		for _, p := range s.authorizing[ns] {
-			if p.Targeted && targets(p) && !slices.ContainsFunc(out, func(o *authz.Policy) bool { return o.Key == p.Key }) {
-				out = append(out, p)
-			}
+// AuthorizingFront gives the AuthorizationPolicies that count at a waypoint for what it stands before, in order: those for the waypoint, and those that target
+// the Service, or the entries that register the host.
+func (s *Snapshot) AuthorizingFront(waypoint Ref, svc *Service) authz.Set {
+	out := s.AuthorizingPods(waypoint)
+	for _, p := range s.authorizing[svc.Namespace] {
+		if p.Targeted && svc.targetedBy(p.Workloads) && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
-	add(waypoint.Namespace, func(p *authz.Policy) bool { return slices.Contains(p.Gateways, waypoint.Name) })
-	add(svc.Namespace, func(p *authz.Policy) bool {
-		if svc.Source.Kind == config.KindService {
-			return slices.Contains(p.Services, svc.Source.Name)
-		}
-		return slices.ContainsFunc(p.Entries, func(name string) bool {
-			return svc.registeredBy(config.Key{Kind: config.KindServiceEntry, Namespace: svc.Namespace, Name: name})
-		})
-	})
 	slices.SortFunc(out, (*authz.Policy).Compare)
 	return out
 }
 
-// AuthorizingPods gives those that count at a waypoint for pods' own addresses: those that target the waypoint.
-func (s *Snapshot) AuthorizingPods(waypoint Ref) (out authz.Set) {
-	for _, p := range s.authorizing[waypoint.Namespace] {
-		if p.Targeted && slices.Contains(p.Gateways, waypoint.Name) {
-			out = append(out, p)
+// targetedBy says whether a policy of its namespace targets the Service, or an entry that registers the host.
+func (s *Service) targetedBy(w selection.Workloads) bool {
+	if s.Source.Kind == config.KindService {
+		return slices.Contains(w.Services, s.Source.Name)
+	}
+	return slices.ContainsFunc(w.Entries, func(name string) bool {
+		return s.registeredBy(config.Key{Kind: config.KindServiceEntry, Namespace: s.Namespace, Name: name})
+	})
+}
+
+// AuthorizingPods gives those that count at a waypoint for pods' own addresses, in order: those for the waypoint.
+func (s *Snapshot) AuthorizingPods(waypoint Ref) authz.Set {
+	return forWaypoint(s, s.authorizing, waypoint, func(p *authz.Policy) selection.Workloads { return p.Workloads })
+}
+
+// VerifyingFront gives the RequestAuthentications that are for a waypoint, in order.
+func (s *Snapshot) VerifyingFront(waypoint Ref) tokens.Set {
+	return forWaypoint(s, s.verifying, waypoint, func(a *tokens.Authentication) selection.Workloads { return a.Workloads })
+}
+
+// forWaypoint are the policies that target a waypoint's Gateway, or, in the root namespace, its class: in order.
+func forWaypoint[S ~[]T, T any](s *Snapshot, all map[string]S, waypoint Ref, of func(T) selection.Workloads) (out S) {
+	root, namespaces := s.Mesh.RootNamespace, []string{waypoint.Namespace}
+	if root != waypoint.Namespace {
+		namespaces = []string{root, waypoint.Namespace}
+	}
+	slices.Sort(namespaces)
+	class, known := "", false
+	for _, ns := range namespaces {
+		for _, p := range all[ns] {
+			if !known {
+				class, known = s.classOf(waypoint), true
+			}
+			if of(p).ForWaypoint(root, waypoint.Namespace, waypoint.Name, class) {
+				out = append(out, p)
+			}
 		}
 	}
 	return out
 }
 
-// VerifyingFront gives the RequestAuthentications that target a waypoint.
-func (s *Snapshot) VerifyingFront(waypoint Ref) (out tokens.Set) {
-	for _, a := range s.verifying[waypoint.Namespace] {
-		if a.Targeted && slices.Contains(a.Gateways, waypoint.Name) {
-			out = append(out, a)
-		}
+// targetsClasses says whether a policy of the root namespace is for the waypoints of a class.
+func (s *Snapshot) targetsClasses() bool {
+	root := s.Mesh.RootNamespace
+	return slices.ContainsFunc(s.authorizing[root], func(p *authz.Policy) bool { return len(p.Classes) > 0 }) ||
+		slices.ContainsFunc(s.verifying[root], func(a *tokens.Authentication) bool { return len(a.Classes) > 0 })
+}
+
+// classOf is the name of a Gateway's class; "" where there is no such Gateway.
+func (s *Snapshot) classOf(gateway Ref) string {
+	o, _ := s.gatewayAPI.Get(config.Key{Kind: config.KindKubeGateway, Namespace: gateway.Namespace, Name: gateway.Name}.String())
+	return classNamed(o)
+}
+
+func classNamed(o *config.Object) string {
+	if o == nil {
+		return ""
 	}
-	return out
+	spec, is := o.Spec.(*gatewayv1.GatewaySpec)
+	if !is {
+		return ""
+	}
+	return string(spec.GatewayClassName)
 }

@@ -20,9 +20,10 @@ const GatewayGroup = "gateway.networking.k8s.io"
 type Workloads struct {
 	Namespace string // the policy's
 	Selector  map[string]string
-	// Targeted says that the policy names what it is for, of its own namespace: Services, ServiceEntries, and Gateways of the Gateway API.
-	Targeted                    bool
-	Services, Entries, Gateways []string
+	// Targeted says that the policy names what it is for, of its own namespace: Services, ServiceEntries, and Gateways of the Gateway API; or, in the
+	// root namespace, all waypoints of GatewayClasses.
+	Targeted                             bool
+	Services, Entries, Gateways, Classes []string
 }
 
 // Of are those that a spec of a policy in a namespace selects. Targets that are none of these are for nobody.
@@ -41,6 +42,8 @@ func Of(ns string, selector *typev1beta1.WorkloadSelector, target *typev1beta1.P
 			w.Entries = append(w.Entries, t.Name)
 		case IsGateway(t):
 			w.Gateways = append(w.Gateways, t.Name)
+		case IsClass(t):
+			w.Classes = append(w.Classes, t.Name)
 		}
 	}
 	return w
@@ -59,6 +62,17 @@ func IsEntry(t *typev1beta1.PolicyTargetReference) bool {
 // IsGateway says whether a target is a Gateway of the Gateway API.
 func IsGateway(t *typev1beta1.PolicyTargetReference) bool {
 	return t.Kind == "Gateway" && t.Group == GatewayGroup
+}
+
+// IsClass says whether a target is a GatewayClass, which means all waypoints of the class.
+func IsClass(t *typev1beta1.PolicyTargetReference) bool {
+	return t.Kind == "GatewayClass" && t.Group == GatewayGroup
+}
+
+// ForWaypoint says whether the policy is for a waypoint as a whole: it names the waypoint's Gateway, in the same namespace, or, in the root namespace, that
+// Gateway's class.
+func (w Workloads) ForWaypoint(root, ns, gateway, class string) bool {
+	return w.Namespace == ns && slices.Contains(w.Gateways, gateway) || w.Namespace == root && slices.Contains(w.Classes, class)
 }
 
 // Selects says whether the policy is for a workload, by its namespace and labels, and the names of the Services of that namespace

@@ -169,8 +169,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		switch other.Key.Kind {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
-		case config.KindKubeGateway: // a policy's target
-			return (o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication) && o.Namespace == other.Key.Namespace
+		case config.KindKubeGateway: // a policy's target, or that of a Service which is, or of its target's class
+			return o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication
 		case config.KindPod, config.KindWorkloadEntry: // who is selected
 			return selects(o.Key.Kind)
 		case config.KindEgressPolicy, config.KindSidecar, config.KindPeerAuthentication, config.KindTelemetry: // of the others, of several for one workload the oldest counts

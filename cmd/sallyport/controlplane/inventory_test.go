@@ -122,6 +122,36 @@ func TestRelabelled(t *testing.T) {
 	}
 }
 
+// TestCheckLooksAtClasses: the webhook knows the waypoints of a class that a policy of the root namespace targets, whatever namespaces they are of.
+func TestCheckLooksAtClasses(t *testing.T) {
+	read := decode.File("mesh.yaml", []byte(`
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: nothing, namespace: istio-system}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: istio-waypoint}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: istio-system}
+spec: {gatewayClassName: sallyport, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: waypoint, namespace: calm}
+spec: {gatewayClassName: istio-waypoint, listeners: [{name: mesh, port: 15008, protocol: HBONE}]}
+`))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	v := newInventory()
+	for i, want := range []int{0, 1, 0} {
+		v.apply([]config.Change{{Key: read.Objects[i].Key, Object: &read.Objects[i]}})
+		if got := v.check(read.Objects[0], mesh.Default()); len(got) != want {
+			t.Errorf("with %s: %v", read.Objects[i].Key, got)
+		}
+	}
+}
+
 // TestCheckLooksAtTargets: the webhook knows the Gateway that a policy targets.
 func TestCheckLooksAtTargets(t *testing.T) {
 	cfg := mesh.Default()

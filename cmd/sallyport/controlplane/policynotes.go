@@ -14,7 +14,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/kube/status"
 )
 
-// policyNotes are what is said of EgressPolicies among the other objects, for their statuses. It is found now and then, since
+// policyNotes are what is said of policies and routes (admission.Judged) among the other objects, for their statuses. It is found now and then, since
 // what is said of one may change with any workload, with any registration, and with time.
 type policyNotes struct {
 	mu sync.Mutex                         // held while statuses are told, so that what is told last is the newest
@@ -92,10 +92,20 @@ func (p *plane) forgetNotes() map[config.Key]status.Details {
 
 func (p *plane) allPolicyDetails() map[config.Key]status.Details {
 	out := map[config.Key]status.Details{}
-	for _, o := range p.known.policies() {
-		out[o.Key] = p.policyDetails(o)
+	for _, kind := range admission.Judged {
+		for _, o := range p.known.of(kind, "") {
+			out[o.Key] = p.judgedDetails(o)
+		}
 	}
 	return out
+}
+
+// judgedDetails are what became of a policy, or of routes. The caller holds the notes' lock.
+func (p *plane) judgedDetails(o *config.Object) status.Details {
+	if o.Kind == config.KindEgressPolicy {
+		return p.policyDetails(o)
+	}
+	return status.Details{Warnings: p.policies.by[o.Key], Unjudged: p.policies.by == nil}
 }
 
 // notePolicies takes over what was found, and gives the details of the policies of which something else is said than before.
@@ -108,40 +118,30 @@ func (p *plane) notePolicies(found map[config.Key][]admission.Finding) map[confi
 	for _, all := range []map[config.Key][]admission.Finding{before, found} {
 		for key := range all {
 			if o := p.known.get(key); o != nil && !slices.Equal(before[key], found[key]) {
-				out[key] = p.policyDetails(o)
+				out[key] = p.judgedDetails(o)
 			}
 		}
 	}
 	return out
 }
 
-// policies are all EgressPolicies.
-func (v *inventory) policies() (out []*config.Object) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for _, o := range v.objects.Of(config.KindEgressPolicy) {
-		out = append(out, o)
-	}
-	return out
-}
-
-// judgePolicies says what an admission check of all objects does of EgressPolicies, but for what is only to be known.
+// judgePolicies says what an admission check of all objects does of policies and routes, but for what is only to be known.
 func (v *inventory) judgePolicies(cfg mesh.Config, now time.Time) map[config.Key][]admission.Finding {
 	var all []config.Object
-	policies := false
+	some := false
 	v.mu.RLock()
 	for key, o := range v.objects.All() {
 		if judgesPolicies(key.Kind) {
 			all = append(all, *o)
-			policies = policies || key.Kind == config.KindEgressPolicy
+			some = some || slices.Contains(admission.Judged, key.Kind)
 		}
 	}
 	v.mu.RUnlock()
 	out := map[config.Key][]admission.Finding{}
-	if !policies {
+	if !some {
 		return out
 	}
-	for _, f := range admission.CheckPolicies(all, cfg, now) {
+	for _, f := range admission.CheckJudged(all, cfg, now) {
 		if f.Severity != admission.Info {
 			out[f.Key] = append(out[f.Key], f)
 		}
@@ -150,7 +150,4 @@ func (v *inventory) judgePolicies(cfg mesh.Config, now time.Time) map[config.Key
 }
 
 // judgesPolicies says whether policies are judged by objects of a kind.
-func judgesPolicies(k config.Kind) bool {
-	return slices.Contains([]config.Kind{config.KindEgressPolicy, config.KindServiceEntry, config.KindService, config.KindNamespace,
-		config.KindPod, config.KindWorkloadEntry}, k)
-}
+func judgesPolicies(k config.Kind) bool { return slices.Contains(admission.JudgedBy, k) }

@@ -108,3 +108,92 @@ spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports
 		}
 	})
 }
+
+// TestRoutesAreJudged: what lint says of routes and of policies of requests is in their statuses, too, and follows what others register.
+func TestRoutesAreJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: %s, port: 80, targetPort: 8080}]}
+`
+		const objects = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: shop}
+spec: {hosts: [web.shop.svc.cluster.local], tcp: [{match: [{port: 80}], route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: web, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, action: DENY, rules: [{to: [{operation: {ports: ["80"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: web, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {"80": {mode: DISABLE}}}
+`
+		cfg := mesh.Default()
+		statuses, err := status.New(&rest.Config{Host: "192.0.2.1"}, status.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &plane{registry: registry.New(&cfg), known: newInventory(), ready: make(chan struct{}), cluster: &cluster{statuses: statuses}}
+		var told map[config.Key]status.Details
+		apply := func(text string) {
+			read := decode.File("a.yaml", []byte(text))
+			if len(read.Findings) > 0 {
+				t.Fatal(read.Findings)
+			}
+			var changes []config.Change
+			for i := range read.Objects {
+				changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+			}
+			p.known.apply(changes)
+			s, changed := p.registry.Apply(changes)
+			p.snapshot.Store(s)
+			p.updateStatuses(func() map[config.Key]status.Details { told = p.details(s, changes, changed); return told })
+		}
+		said := func(kind config.Kind) string {
+			var d status.Details
+			p.updateStatuses(func() map[config.Key]status.Details {
+				d = p.judgedDetails(p.known.get(config.Key{Kind: kind, Namespace: "shop", Name: "web"}))
+				return nil
+			})
+			return fmt.Sprint(d.Warnings)
+		}
+		apply(fmt.Sprintf(service, "http"))
+		apply(objects)
+		for key, d := range told {
+			if !d.Unjudged {
+				t.Errorf("%s is taken for judged: %+v", key, d)
+			}
+		}
+		if len(told) != 3 {
+			t.Errorf("details of %d objects", len(told))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.judgePolicies(ctx) }()
+		close(p.ready)
+		synctest.Wait()
+		for kind, want := range map[config.Kind]string{config.KindVirtualService: "spec.tcp[0]", config.KindAuthorizationPolicy: "write 8080", config.KindPeerAuthentication: "write 8080"} {
+			if got := said(kind); !strings.Contains(got, want) {
+				t.Errorf("%s: %s", kind, got)
+			}
+		}
+		apply(strings.ReplaceAll(fmt.Sprintf(service, "tcp"), "8080", "80"))
+		time.Sleep(judgeEvery)
+		synctest.Wait()
+		for _, kind := range []config.Kind{config.KindVirtualService, config.KindAuthorizationPolicy, config.KindPeerAuthentication} {
+			if got := said(kind); got != "[]" {
+				t.Errorf("%s, now that the port is so: %s", kind, got)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -14,7 +14,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// details are what became of the EgressPolicies, ServiceEntries, DestinationRules and objects of the Gateway API that a batch brought, and of those whose
+// details are what became of the policies, routes, ServiceEntries, DestinationRules and objects of the Gateway API that a batch brought, and of those whose
 // hosts it touched.
 func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed registry.Changed) map[config.Key]status.Details {
 	keys := map[config.Key]bool{}
@@ -42,8 +42,8 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		o := p.known.get(key)
 		switch {
 		case !stands || o == nil:
-		case key.Kind == config.KindEgressPolicy:
-			out[key] = p.policyDetails(o)
+		case slices.Contains(admission.Judged, key.Kind):
+			out[key] = p.judgedDetails(o)
 		case key.Kind == config.KindServiceEntry:
 			out[key] = detailsOf(s, o)
 		case key.Kind == config.KindRequestAuthentication:

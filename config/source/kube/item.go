@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,13 +144,13 @@ func readCustom(e envelope) version {
 	return v
 }
 
-// reported is the digest of what a status holds of ours, and, of an EgressPolicy, what of that a control plane that starts has to keep.
+// reported is the digest of what a status holds of ours, and, of what is judged among others, what of that a control plane that starts has to keep.
 func reported(e envelope, kind config.Kind) (uint64, condition.Held) {
 	if strings.HasPrefix(e.APIVersion, condition.Group+"/") {
 		return condition.ParseStandard(e.Status).Digest(), condition.Held{}
 	}
 	s := condition.Parse(e.Status)
-	if kind != config.KindEgressPolicy {
+	if !slices.Contains(admission.Judged, kind) {
 		return s.Digest(), condition.Held{}
 	}
 	return s.Digest(), s.Held()

@@ -174,9 +174,13 @@ func (w *World) frontedRoutes(hosts []string) *networking.VirtualService {
 	return v
 }
 
-// frontingPolicy is an AuthorizationPolicy that targets a waypoint, a Service, or an entry.
+// frontingPolicy is an AuthorizationPolicy that targets a waypoint, a Service, or an entry, or, mostly of the root namespace, all waypoints of a class.
 func (w *World) frontingPolicy(hosts []string) {
 	ns := pick(w, append([]string{"team-b"}, FrontingNamespaces...))
+	ofClass := w.rand.IntN(5) == 0
+	if ofClass && w.rand.IntN(4) > 0 {
+		ns = "istio-system"
+	}
 	o := w.Authorization(ns, hosts)
 	p := o.Spec.(*security.AuthorizationPolicy)
 	p.Selector = nil
@@ -188,6 +192,9 @@ func (w *World) frontingPolicy(hosts []string) {
 		{Group: "gateway.networking.k8s.io", Kind: "Gateway", Name: waypoint}, {Group: "gateway.networking.k8s.io", Kind: "Gateway", Name: waypoint},
 		{Kind: "Service", Name: pick(w, []string{"web", "db", "api"})}, {Group: "networking.istio.io", Kind: "ServiceEntry", Name: fmt.Sprintf("e%d", w.rand.IntN(20))},
 	})}
+	if ofClass {
+		p.TargetRefs[0] = &typev1beta1.PolicyTargetReference{Group: "gateway.networking.k8s.io", Kind: "GatewayClass", Name: pick(w, []string{"istio-waypoint", "istio-waypoint", "sallyport-waypoint"})}
+	}
 	if w.rand.IntN(4) == 0 {
 		if w.rand.IntN(2) == 0 {
 			p.Rules = []*security.Rule{{}}

@@ -28,7 +28,7 @@ type Details struct {
 	// Standard is the status of an object of the Gateway API: a value of one of the API's status types, in which only what is ours
 	// is, and no times and generations; nil when it is not ours to say.
 	Standard any
-	// Warnings are findings beyond those of the source: how the object gets on with others. An EgressPolicy is Unjudged before anybody looked: the
+	// Warnings are findings beyond those of the source: how the object gets on with others. One of the kinds admission.Judged is Unjudged before anybody looked: the
 	// warnings that the status holds of the same edition stay then.
 	Warnings []admission.Finding
 	Unjudged bool

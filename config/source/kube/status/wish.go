@@ -2,9 +2,11 @@ package status
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 )
 
@@ -20,7 +22,7 @@ type wish interface {
 func wishFor(o *object) wish {
 	j, d := o.assessment, o.details
 	if j.Resource.Group != condition.Group {
-		detailed := j.Key.Kind == config.KindServiceEntry || j.Key.Kind == config.KindEgressPolicy
+		detailed := j.Key.Kind == config.KindServiceEntry || slices.Contains(admission.Judged, j.Key.Kind)
 		if detailed && !o.detailed && j.LastGood {
 			return nil
 		}

@@ -1,0 +1,130 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/policy"
+)
+
+// TestNobodyThere: what is let through and finds no endpoint stays allowed, and it is said what becomes of it; where the client chooses itself, or a name does, nothing is said.
+func TestNobodyThere(t *testing.T) {
+	s := read(t, true, `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web, version: v1}}
+status: {podIP: 10.0.0.1, phase: Running}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: web, namespace: shop}
+spec: {host: web.shop.svc.cluster.local, subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: shop}
+spec:
+  hosts: [web.shop.svc.cluster.local]
+  http:
+  - {match: [{uri: {prefix: /next}}], route: [{destination: {host: web.shop.svc.cluster.local, subset: v2}}]}
+  - {match: [{uri: {prefix: /away}}], route: [{destination: {host: empty.shop.svc.cluster.local}}]}
+  - {route: [{destination: {host: web.shop.svc.cluster.local, subset: v1}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: empty, namespace: shop}
+spec: {selector: {app: empty}, clusterIP: 10.96.0.2, ports: [{name: http, port: 80}, {name: tcp, port: 5432}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: headless, namespace: shop}
+spec: {selector: {app: nobody}, clusterIP: None, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: inside, namespace: shop}
+spec: {hosts: [inside.test], location: MESH_INTERNAL, resolution: STATIC, workloadSelector: {labels: {app: machine}}, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: direct, namespace: shop, annotations: {egress.sallyport.io/gateway: direct}}
+spec: {hosts: [direct.test], location: MESH_EXTERNAL, resolution: STATIC, workloadSelector: {labels: {app: machine}}, ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: named, namespace: shop, annotations: {egress.sallyport.io/gateway: direct}}
+spec: {hosts: [named.test, parted.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: parted, namespace: shop}
+spec: {host: parted.test, subsets: [{name: eu, labels: {region: eu}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: parted, namespace: shop}
+spec: {hosts: [parted.test], http: [{route: [{destination: {host: parted.test, subset: eu}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: leaving, namespace: shop}
+spec: {hosts: [leaving.test], location: MESH_EXTERNAL, resolution: STATIC, workloadSelector: {labels: {app: machine}}, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: istio-egressgateway, namespace: istio-system}
+spec: {selector: {istio: egressgateway}, clusterIP: 10.96.0.9, ports: [{name: tls, port: 443}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: egress, namespace: istio-system, labels: {istio: egressgateway}}
+status: {podIP: 10.0.0.9, phase: Running}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: public, namespace: shop}
+spec: {selector: {istio: ingress}, servers: [{hosts: ["*"], port: {number: 80, name: http, protocol: HTTP}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: in, namespace: shop}
+spec: {selector: {istio: ingress}, clusterIP: 10.96.0.8, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: public, namespace: shop}
+spec: {hosts: [public.test], gateways: [public], http: [{match: [{uri: {prefix: /empty}}], route: [{destination: {host: empty.shop.svc.cluster.local}}]}, {route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+`)
+	const fails, closes = "until one is, requests are answered with 503", "until one is, connections are closed"
+	for _, c := range []struct{ url, gateway, of, then string }{
+		{"http://web.shop/", "", "", ""},
+		{"http://web.shop/next", "", "the subset v2 of web.shop.svc.cluster.local", fails},
+		{"http://web.shop/away", "", "empty.shop.svc.cluster.local", fails},
+		{"http://empty.shop/", "", "empty.shop.svc.cluster.local", fails},
+		{"tcp://empty.shop:5432", "", "empty.shop.svc.cluster.local", closes},
+		{"http://headless.shop/", "", "", ""},
+		{"http://inside.test/", "", "inside.test", fails},
+		{"http://direct.test/", "", "direct.test", fails},
+		{"https://direct.test/", "", "direct.test", closes},
+		{"http://named.test/", "", "", ""},
+		{"http://parted.test/", "", "the subset eu of parted.test", fails},
+		{"http://leaving.test/", "", "leaving.test", fails},
+		{"http://public.test/", "shop/public", "", ""},
+		{"http://public.test/empty", "shop/public", "it", fails},
+	} {
+		q := policy.Question{From: "shop/app", URL: c.url, Gateway: c.gateway}
+		if c.gateway != "" {
+			q.From = ""
+		}
+		e := answer(t, s, q)
+		said := strings.Contains(e.Reason, "no endpoint of "+c.of+" is known") && strings.Contains(e.Reason, c.then)
+		if e.Verdict != "allow" || e.Unanswered != (c.then != "") || said != (c.then != "") {
+			t.Errorf("%s: %s, unanswered: %v: %s", c.url, e.Verdict, e.Unanswered, e.Reason)
+		}
+	}
+}
