@@ -64,6 +64,7 @@ func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 			w.checkGateways(r, spec)
 			w.checkSubsets(r, spec)
 			w.checkDelegates(r, spec)
+			w.checkCrowded(r, spec)
 			w.checkRouteHosts(r, spec)
 			w.judgeRoutesOfFronted(r, spec)
 			w.checkDestinations(r, spec)
