@@ -32,14 +32,7 @@ func serveHostile(t *testing.T, s *story.Scene) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(reachedPath, r.URL.Path)
-		if strings.HasPrefix(strings.ToLower(r.Host), "denied-") {
-			w.WriteHeader(reachedDenied)
-		}
-	})}
-	t.Cleanup(func() { _ = server.Close() })
-	go func() { _ = server.Serve(l) }()
+	serveReached(t, l)
 }
 
 // hostilePaths are paths that servers may take for others, with the status that each has where /admin/** is denied, and the rest of a host is not.
@@ -219,10 +212,7 @@ func (r hostileRole) holds(t *testing.T) {
 			t.Errorf("/admin/x with %s: %d %v", url, got, err)
 		}
 	}
-	for _, path := range []string{ // none of which may get through, whatever says no
-		"/admin%00/x", "/public/..%2fadmin/x", "/public/..;/admin/x", "/public/%2e%2e;/admin/x", "/public/.%2e/admin/x", "/%2e%2e/admin/x", "///admin///x", "/admin%5cx", "/public/..\\admin/x",
-		"/admin%09/x", "/%2fadmin/x", "/;/admin/x", "/.;/admin/x", "/admin/..;/x", "/%61%64%6d%69%6e", "/public/%252e%252e/admin/x", "HTTP://" + own + "/admin/x", "http://x@" + own + "/admin/x",
-	} {
+	for _, path := range hostileDetours(own) {
 		if got, err := r.ask("GET", path, own, ""); err == nil && got < 300 {
 			t.Errorf("%s: %d", path, got)
 		}
@@ -231,6 +221,14 @@ func (r hostileRole) holds(t *testing.T) {
 	r.holdsBodies(t)
 	r.holdsForms(t)
 	r.holdsLong(t)
+}
+
+// hostileDetours are paths to /admin of which none may get there, whatever says no.
+func hostileDetours(own string) []string {
+	return []string{
+		"/admin%00/x", "/public/..%2fadmin/x", "/public/..;/admin/x", "/public/%2e%2e;/admin/x", "/public/.%2e/admin/x", "/%2e%2e/admin/x", "///admin///x", "/admin%5cx", "/public/..\\admin/x",
+		"/admin%09/x", "/%2fadmin/x", "/;/admin/x", "/.;/admin/x", "/admin/..;/x", "/%61%64%6d%69%6e", "/public/%252e%252e/admin/x", "HTTP://" + own + "/admin/x", "http://x@" + own + "/admin/x",
+	}
 }
 
 // holdsLong: a head of up to about 60 KiB is served, whatever of it is long and however it comes; of a longer one there is an end.
@@ -267,12 +265,16 @@ func (r hostileRole) holdsLong(t *testing.T) {
 	}
 }
 
-// holdsForms: requests of other versions and forms than usual are asked about as what a server makes of them, or not sent at all.
-func (r hostileRole) holdsForms(t *testing.T) {
+// last is a request that is let through, and the connection's last: so that whatever becomes of what was before there is an end.
+func (r hostileRole) last() string {
+	return "GET /public HTTP/1.1\r\nHost: " + r.authority(r.host) + "\r\nConnection: close\r\n\r\n"
+}
+
+// forms are requests of other versions and forms than usual.
+func (r hostileRole) forms() map[string]string {
 	own, denied := r.authority(r.host), r.authority("denied-"+r.host)
-	last := "GET /public HTTP/1.1\r\nHost: " + own + "\r\nConnection: close\r\n\r\n"
 	long := strings.Repeat("x", 20<<10)
-	for what, text := range map[string]string{
+	return map[string]string{
 		"HTTP/0.9":                          "GET /admin/x\r\n\r\n",
 		"HTTP/1.0 without a host":           "GET /admin/x HTTP/1.0\r\n\r\n",
 		"HTTP/1.0":                          "GET /admin/x HTTP/1.0\r\nHost: " + own + "\r\n\r\n",
@@ -301,8 +303,13 @@ func (r hostileRole) holdsForms(t *testing.T) {
 		"two spaces":                        "GET  /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
 		"a line before":                     "\r\n\r\nGET /admin/x HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
 		"the preface of HTTP/2":             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-	} {
-		if err := r.reads(text+last, func(status int, reached string) {
+	}
+}
+
+// holdsForms: requests of other versions and forms than usual are asked about as what a server makes of them, or not sent at all.
+func (r hostileRole) holdsForms(t *testing.T) {
+	for what, text := range r.forms() {
+		if err := r.reads(text+r.last(), func(status int, reached string) {
 			if status == reachedDenied && !r.byConn || strings.HasPrefix(strings.ToLower(reached), "/admin") {
 				t.Errorf("%s: an answer is %d, of %.40q", what, status, reached)
 			}
@@ -312,12 +319,11 @@ func (r hostileRole) holdsForms(t *testing.T) {
 	}
 }
 
-// holdsBodies: what looks to one like a request's body, and to another like the next request, is neither let through nor read in two ways.
-func (r hostileRole) holdsBodies(t *testing.T) {
+// bodies are requests whose bodies may be taken for the next request.
+func (r hostileRole) bodies() map[string]string {
 	own := r.authority(r.host)
 	const hidden = "GET /admin/x HTTP/1.1\r\nHost: "
-	last := "GET /public HTTP/1.1\r\nHost: " + own + "\r\nConnection: close\r\n\r\n" // so that whatever becomes of the rest there is an end
-	for what, text := range map[string]string{
+	return map[string]string{
 		"two lengths":               "POST /public HTTP/1.1\r\nHost: " + own + "\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n" + hidden + own + "\r\n\r\n",
 		"a length and chunks":       "POST /public HTTP/1.1\r\nHost: " + own + "\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden + own + "\r\n\r\n",
 		"another coding":            "POST /public HTTP/1.1\r\nHost: " + own + "\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden + own + "\r\n\r\n",
@@ -325,8 +331,13 @@ func (r hostileRole) holdsBodies(t *testing.T) {
 		"two hosts":                 "GET /public HTTP/1.1\r\nHost: " + own + "\r\nHost: denied-" + own + "\r\n\r\n",
 		"a host on the second line": "GET /public HTTP/1.1\r\nHost:\r\n denied-" + own + "\r\n\r\n",
 		"one after the other":       "GET /public HTTP/1.1\r\nHost: " + own + "\r\n\r\n" + hidden + own + "\r\n\r\n",
-	} {
-		if err := r.reads(text+last, func(status int, reached string) {
+	}
+}
+
+// holdsBodies: what looks to one like a request's body, and to another like the next request, is neither let through nor read in two ways.
+func (r hostileRole) holdsBodies(t *testing.T) {
+	for what, text := range r.bodies() {
+		if err := r.reads(text+r.last(), func(status int, reached string) {
 			if status == reachedDenied || strings.HasPrefix(reached, "/admin") {
 				t.Errorf("%s: an answer is %d, of %q", what, status, reached)
 			}

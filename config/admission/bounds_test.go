@@ -113,3 +113,45 @@ func TestTooManySubsets(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowdedPatterns: a VirtualService for a pattern that a namespace registers too many hosts below is warned of, and of that namespace.
+func TestCrowdedPatterns(t *testing.T) {
+	led := func(matches int) string {
+		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x, namespace: a}\nspec: {hosts: ['*.many.test'], http: [{match: [" + times(matches, "{uri: {prefix: /N}}") + "], route: [{destination: {host: n1.many.test}}]}]}\n"
+	}
+	entry := func(ns, host string) string {
+		return "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x, namespace: " + ns + "}\nspec: {location: MESH_EXTERNAL, resolution: DNS, hosts: [" + times(256, host) + "], ports: [{number: 80, name: http, protocol: HTTP}]}\n"
+	}
+	for _, c := range []struct {
+		matches int
+		others  string
+		says    []string
+	}{
+		{1024, "", nil},
+		{1025, "", []string{`spec.hosts: "*.many.test": it tells proxies of 1025 matches for each host, and namespace a registers more than 255 hosts below its patterns, so that none of these is made, and nothing goes to them by it`}},
+		{1024, entry("b", "oN.many.test"), nil},
+		{1025, entry("b", "oN.many.test"), []string{"namespace a ", "namespace b "}},
+		{1025, entry("b", "nN.many.test"), []string{"namespace a ", "namespace b "}},
+		{1025, entry("b", "nN.other.test"), []string{"namespace a "}},
+	} {
+		r := decode.File("a.yaml", []byte(led(c.matches)+entry("a", "nN.many.test")+c.others))
+		if len(r.Findings) > 0 {
+			t.Fatal(r.Findings)
+		}
+		var said []string
+		for _, f := range admission.Check(r.Objects, mesh.Default()) {
+			if strings.Contains(f.Message, "below its patterns") {
+				said = append(said, f.String())
+			}
+		}
+		if len(said) != len(c.says) {
+			t.Errorf("%d matches: %q, want %q", c.matches, said, c.says)
+			continue
+		}
+		for i, says := range c.says {
+			if !strings.Contains(said[i], says) {
+				t.Errorf("%d matches: %q, want %q", c.matches, said[i], says)
+			}
+		}
+	}
+}

@@ -88,6 +88,7 @@ func (w *world) about(o *config.Object) []Finding {
 		w.checkGateways(r, spec)
 		w.checkSubsets(r, spec)
 		w.checkDelegates(r, spec)
+		w.checkCrowded(r, spec)
 		w.checkRouteHosts(r, spec)
 		w.judgeRoutesOfFronted(r, spec)
 		w.checkDestinations(r, spec)

@@ -31,15 +31,21 @@ func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
 			r.warn(field, value, fmt.Sprintf("it is not exported to namespace %s", r.of.Namespace)+so, fmt.Sprintf("let its spec.exportTo name %s", r.of.Namespace))
 		}
 	}
-	if route.Parse(&r.of, v).TooManyDelegated(func(key config.Key) (route.Routes, bool) {
-		o, _ := w.delegate(key, r.of.Namespace)
+	most, beyond := route.Parse(&r.of, v).TooManyDelegated(len(v.Hosts), w.delegated(r.of.Namespace))
+	if beyond {
+		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", most),
+			"delegate by fewer matches, or write VirtualServices for fewer hosts")
+	}
+}
+
+// delegated gives the routes of delegates that a namespace may use.
+func (w *world) delegated(by string) func(config.Key) (route.Routes, bool) {
+	return func(key config.Key) (route.Routes, bool) {
+		o, _ := w.delegate(key, by)
 		if o == nil {
 			return route.Routes{}, false
 		}
 		return route.Parse(o, o.Spec.(*networking.VirtualService)), true
-	}) {
-		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", route.MostDelegated),
-			"delegate by fewer matches, or write VirtualServices for fewer hosts")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // meshGateway is the reserved name of all sidecars in gateways fields.
@@ -17,7 +18,7 @@ const meshGateway = "mesh"
 // The bounds of what one VirtualService comes to: its hosts, and its matches for each of them at each gateway.
 const (
 	maxVirtualHosts = 4096
-	maxRows         = 1 << 18
+	maxRows         = route.MostRows
 )
 
 // rowsFor is how many matches proxies are told of for each host: all of them at each place where they count. A route without any counts as one.

@@ -56,6 +56,29 @@ func token(a *Attempt) {
 func connection(a *Attempt) { a.Request, a.Authority = nil, "a.com:443" }
 func tls(a *Attempt)        { connection(a); a.TLS = true }
 
+// TestMethodsInOtherLetters: what denies, and what lets through all but some, means methods in all letters; what lets some through means these.
+func TestMethodsInOtherLetters(t *testing.T) {
+	for _, c := range []struct {
+		action Action
+		rule   string
+		want   map[string]bool // whether the rule holds
+	}{
+		{Deny, `{to: [{operation: {methods: [DELETE, "PUR*"]}}]}`, map[string]bool{"DELETE": true, "delete": true, "Delete": true, "purge": true, "GET": false}},
+		{Deny, `{to: [{operation: {notMethods: [GET]}}]}`, map[string]bool{"GET": false, "get": true, "DELETE": true}},
+		{Custom, `{to: [{operation: {methods: [DELETE]}}]}`, map[string]bool{"delete": true, "GET": false}},
+		{Allow, `{to: [{operation: {methods: [GET]}}]}`, map[string]bool{"GET": true, "get": false}},
+		{Allow, `{to: [{operation: {notMethods: [DELETE]}}]}`, map[string]bool{"DELETE": false, "delete": false, "GET": true, "get": true}},
+		{Allow, `{to: [{operation: {methods: ["*"], notMethods: [DELETE]}}]}`, map[string]bool{"delete": false, "get": true}},
+	} {
+		p := policy(t, "p", "{"+map[Action]string{Deny: "action: DENY", Custom: "action: CUSTOM, provider: {name: x}", Allow: "action: ALLOW"}[c.action]+", rules: ["+c.rule+"]}", false)
+		for method, want := range c.want {
+			if got := p.Rules[0].matches(asked(func(a *Attempt) { a.Request.Method = method }), p.Action); got != want {
+				t.Errorf("%v %s: %s: %v", c.action, c.rule, method, got)
+			}
+		}
+	}
+}
+
 // TestRules: what a rule that allows matches, and one that denies.
 func TestRules(t *testing.T) {
 	path := func(p string) func(*Attempt) { return func(a *Attempt) { a.Request.Path = p } }

@@ -22,7 +22,7 @@ func (t Term) Expression(values, domains []string) string {
 	}
 	slices.Sort(out)
 	joined := strings.Join(slices.Compact(out), "|")
-	if t.Attribute == Host || t.Attribute == SNI {
+	if t.Attribute == Host || t.Attribute == SNI || t.Folds {
 		return "(?i)(" + joined + ")"
 	}
 	return "(" + joined + ")"

@@ -27,7 +27,7 @@ func FromSpec(o *config.Object, spec *security.AuthorizationPolicy) *Policy {
 	p.DryRun = p.DryRun && p.Action != Custom // nobody is asked who does not decide
 	for i, r := range spec.Rules {
 		if p.Action != Allow || !asksUnknown(r) {
-			p.Rules = append(p.Rules, ruleOf(o.Namespace, i, r))
+			p.Rules = append(p.Rules, ruleOf(o.Namespace, i, r, p.Action))
 		}
 	}
 	return p
@@ -39,13 +39,13 @@ func asksUnknown(r *security.Rule) bool {
 	return slices.ContainsFunc(r.When, func(c *security.Condition) bool { _, ok := ConditionTerm("", c); return !ok })
 }
 
-func ruleOf(ns string, i int, r *security.Rule) Rule {
+func ruleOf(ns string, i int, r *security.Rule, action Action) Rule {
 	out := Rule{Name: fmt.Sprintf("rules[%d]", i)}
 	for _, from := range r.From {
 		out.From = append(out.From, sourceTerms(ns, from.GetSource()))
 	}
 	for _, to := range r.To {
-		out.To = append(out.To, operationTerms(to.GetOperation()))
+		out.To = append(out.To, operationTerms(to.GetOperation(), action))
 	}
 	for _, c := range r.When {
 		if t, ok := ConditionTerm(ns, c); ok {
@@ -67,11 +67,12 @@ func sourceTerms(ns string, s *security.Source) []Term {
 	)
 }
 
-func operationTerms(o *security.Operation) []Term {
+func operationTerms(o *security.Operation, action Action) []Term {
 	return given(
 		Term{Attribute: Port, Values: o.GetPorts(), Not: o.GetNotPorts()},
 		Term{Attribute: Host, Values: o.GetHosts(), Not: o.GetNotHosts()},
-		Term{Attribute: Method, Values: o.GetMethods(), Not: o.GetNotMethods()},
+		Term{Attribute: Method, Values: o.GetMethods(), Folds: action != Allow},
+		Term{Attribute: Method, Not: o.GetNotMethods(), Folds: action == Allow},
 		Term{Attribute: Path, Values: o.GetPaths(), Not: o.GetNotPaths()},
 	)
 }

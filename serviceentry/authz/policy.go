@@ -70,6 +70,9 @@ type Term struct {
 	Values, Not []string
 	// Ranges and NotRanges are the values of addresses.
 	Ranges, NotRanges []netip.Prefix
+	// Folds says that the values of a method are meant in all letters: of what denies, and of what lets through all but these. Servers that fold methods run "delete", which HTTP/2
+	// carries, as DELETE (docs/adr/0193-what-denies-means-what-servers-make-of-it.md).
+	Folds bool
 }
 
 // OfRequests says whether the term is about requests alone, that a proxy reads.

@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/egresspolicy"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
+	"github.com/sallyport/sallyport/serviceentry/route"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
@@ -55,7 +56,7 @@ func New(cfg *mesh.Config) *Registry {
 		tails:   ordered.NewKeyed[string, struct{}](compareTails).Edit(), ports: map[portsKey][]Port{}, traits: map[traitsKey]*Traits{}, specials: map[string]map[viewer]bool{},
 		nodes: map[config.Key][]netip.Prefix{}, asking: map[config.Key][]string{}, askedAbout: map[string]int{},
 		snap: &Snapshot{
-			Mesh: cfg, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
+			Mesh: cfg, mostRows: route.MostRows, hosts: ordered.New[[]*Service](), rules: ordered.New[[]*DestinationRule](), virtual: ordered.New[[]*VirtualService](),
 			scopes: map[string][]*SidecarScope{}, special: map[string]int{}, different: map[string]int{}, reasons: map[string]map[string]int{}, asksSecrets: map[string]int{}, exits: map[Ref]int{}, shared: map[Ref]int{}, kube: newKubeServices(), aliases: ordered.New[*Alias](), aliasesOf: ordered.New[[]Ref](), written: ordered.NewKeyed[netip.Addr, []*Service](netip.Addr.Compare), arriving: newArriving(),
 			policies: map[string]egresspolicy.Level{}, fronted: map[string][]*frontedGateway{}, authorizing: map[string]authz.Set{}, verifying: map[string]tokens.Set{}, namespaces: map[string]map[string]string{}, people: map[string][]LabeledWorkload{}, peerAuths: map[string][]*PeerAuth{}, telemetries: map[string][]*Telemetry{},
 			nets:  clusterNetworks(cfg.ClusterNetworks, nil),
@@ -71,6 +72,13 @@ func New(cfg *mesh.Config) *Registry {
 func NewWithoutSecrets(cfg *mesh.Config) *Registry {
 	r := New(cfg)
 	r.snap.unread = true
+	return r
+}
+
+// Bounded has a VirtualService come to fewer matches for hosts below its patterns than route.MostRows, before anything is applied: what follows where there are
+// too many is tried with few.
+func (r *Registry) Bounded(rows int) *Registry {
+	r.snap.mostRows = rows
 	return r
 }
 
@@ -201,6 +209,8 @@ type batch struct {
 	reset      map[config.Key]bool // Gateways whose ListenerSets may be others
 	reread     map[config.Key]bool // ListenerSets whose listeners are to be read again
 	setsCopied map[config.Key]bool // the Gateways whose lists of ListenerSets are next's own
+	recount    map[string]bool     // patterns, by tailOf, that more or fewer VirtualServices are for
+	rejudged   map[config.Key]bool // VirtualServices that are others now
 	rejoined   map[ledService]bool // and of what all routes that are for it make something else
 	retold     map[config.Key]bool // its objects of which something else may be to be told
 
@@ -215,6 +225,7 @@ type batch struct {
 	credsCopied   bool                                     // next has a map of its own
 	specialCopied bool                                     // next has a map of its own
 	reasonsOf     map[string]map[string]int                // whose reasons next has maps of its own of
+	crowdedCopied bool                                     // next has a map of its own
 	madeCopied    bool                                     // next has a map of its own
 	exitWas       map[Ref]bool                             // gateways whose count changed: whether anything left by them before
 }
@@ -233,7 +244,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{}, recorded: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, recount: map[string]bool{}, rejudged: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
 }
 
@@ -339,6 +350,7 @@ func (b *batch) commit() (*Snapshot, Changed) {
 	for host := range b.touched {
 		b.seal(host)
 	}
+	b.settleCrowded()
 	b.settleNames()
 	b.shareAddresses()
 	b.settleArriving()

@@ -47,7 +47,10 @@ type Snapshot struct {
 	// selecting are the rules that are for single workloads, by namespace.
 	selecting map[string][]*DestinationRule
 	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
-	sources   map[string][]source            // sourceLabels in them, by their first pair
+	// crowded are those of them with patterns that some namespaces register too many hosts below, and which these are; mostRows says what is too many.
+	crowded   map[config.Key]map[string]*VirtualService
+	mostRows  int
+	sources   map[string][]source // sourceLabels in them, by their first pair
 	gateways  map[config.Key]*Gateway
 	aliases   ordered.Map[*Alias]          // by their own full names
 	aliasesOf ordered.Map[[]Ref]           // by their targets

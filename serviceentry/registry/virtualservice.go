@@ -32,7 +32,9 @@ type VirtualService struct {
 
 	Hash uint64 // covers everything above
 
-	ends map[string]bool // the hosts that its routes lead to
+	ends    map[string]bool // the hosts that its routes lead to
+	rows    int             // what proxies are told of for one host
+	crowded *route.Closed   // why nothing goes by its routes, where the hosts below its patterns are too many for them; see crowded.go
 }
 
 // virtualService reads one; find gives the routes of a delegate.
@@ -40,7 +42,7 @@ func virtualService(o *config.Object, spec *networking.VirtualService, cfg *mesh
 	v := &VirtualService{
 		Key: o.Key, Revision: o.Revision, Created: o.Created, Gateways: route.Gateways(spec.Gateways, o.Namespace),
 		ExportTo: exportTo(spec.ExportTo, o.Namespace, cfg.DefaultVirtualServiceExportTo),
-		Routes:   route.Parse(o, spec).Resolve(find),
+		Routes:   route.Parse(o, spec).Resolve(len(spec.Hosts), find),
 	}
 	for _, h := range spec.Hosts {
 		v.Hosts = append(v.Hosts, route.FullName(h, o.Namespace))
@@ -56,7 +58,7 @@ func (v *VirtualService) seal() *VirtualService {
 	if err != nil {
 		panic(fmt.Sprintf("registry: a VirtualService does not marshal: %v", err)) // no field of it can fail
 	}
-	v.Hash, v.ends = xxhash.Sum64(text), v.destinations()
+	v.Hash, v.ends, v.rows = xxhash.Sum64(text), v.destinations(), v.Rows()
 	return v
 }
 
@@ -191,7 +193,7 @@ func (s *Snapshot) routes(svc *Service, ns string) *VirtualService {
 				return v.Key.Namespace == in && v.At(route.Mesh) && v.ExportTo.Includes(ns)
 			})
 			if i >= 0 {
-				return list[i]
+				return s.counted(list[i], svc, candidate)
 			}
 		}
 	}
@@ -222,7 +224,7 @@ func (s *Snapshot) GatewayRoutes(svc *Service, client string, gateway config.Key
 		for _, in := range [...]string{client, svc.Namespace, s.Mesh.RootNamespace} {
 			for _, v := range list {
 				if in != "" && v.Key.Namespace == in && v.At(at) && v.ExportTo.Includes(gateway.Namespace) && g.Lets(in, svc.Host) {
-					out = append(out, v)
+					out = append(out, s.counted(v, svc, candidate))
 				}
 			}
 			if len(out) > 0 {

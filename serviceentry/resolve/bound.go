@@ -66,15 +66,15 @@ func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registr
 			}
 			read, opaque := e.placeAt(g, v, svc, false), e.placeAt(g, v, svc, true)
 			b.By = append(b.By, v)
-			http = append(http, route.HTTPAt(v.HTTP, read))
-			b.TLS = append(b.TLS, anywhere(route.L4At(v.TLS, opaque))...)
-			b.TCP = append(b.TCP, anywhere(route.L4At(v.TCP, opaque))...)
+			http = append(http, v.HTTPAt(read))
+			b.TLS = append(b.TLS, anywhere(v.TLSAt(opaque))...)
+			b.TCP = append(b.TCP, anywhere(v.TCPAt(opaque))...)
 			for host := range v.Ends() {
 				b.Ends[host] = e.reach(v, svc, host, &b)
 			}
 		}
 	}
-	b.HTTP = route.Join(http...)
+	b.HTTP, b.TLS, b.TCP = route.Join(http...), route.JoinL4(b.TLS), route.JoinL4(b.TCP)
 	return b, len(b.HTTP)+len(b.TLS)+len(b.TCP) > 0
 }
 

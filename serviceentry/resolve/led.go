@@ -90,7 +90,7 @@ func (h *SidecarHost) requests(out []Route, p registry.Port) []Route {
 	if h.Led == nil {
 		return append(out, Route{For: Requests})
 	}
-	list := route.HTTPAt(h.Led.By.HTTP, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
+	list := h.Led.By.HTTPAt(route.At(p.Number, h.Led.Namespace, h.Led.Selected))
 	return append(out, userRequests(list, h.Led.By, func(d route.Destination) WeightedDestination { return h.to(d, p, Requests) })...)
 }
 
@@ -99,11 +99,11 @@ func (h *SidecarHost) l4(p registry.Port) []route.L4 {
 	if h.Led == nil {
 		return nil
 	}
-	list := h.Led.By.TCP
+	at := route.At(p.Number, h.Led.Namespace, h.Led.Selected)
 	if p.Protocol == registry.TLS {
-		list = h.Led.By.TLS
+		return h.Led.By.TLSAt(at)
 	}
-	return route.L4At(list, route.At(p.Number, h.Led.Namespace, h.Led.Selected))
+	return h.Led.By.TCPAt(at)
 }
 
 // connections are the user's routes of connections that are asked for in a way; nil where there are none for the port.
@@ -166,7 +166,10 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 		for _, m := range h.Mirrors {
 			r.Mirrors = append(r.Mirrors, to(m.Destination))
 		}
-		if len(h.Destinations) == 0 {
+		switch {
+		case h.Closed != nil:
+			r.closeFor(*h.Closed)
+		case len(h.Destinations) == 0:
 			r.Action = Answer
 		}
 		r.closeIfAll()
@@ -197,6 +200,9 @@ func userConnections(list []route.L4, by *registry.VirtualService, asked FoundBy
 			end.Weight = d.Weight
 			r.To = append(r.To, end)
 		}
+		if l.Closed != nil {
+			r.closeFor(*l.Closed)
+		}
 		r.closeIfAll()
 		for j := range l.Matches {
 			r.L4 = &l.Matches[j]
@@ -217,6 +223,11 @@ func (r *Route) ask(t WeightedDestination) {
 	if r.ExternalAuth = &t; t.Closed != nil {
 		r.Action, r.Closed = Close, t.Closed
 	}
+}
+
+// closeFor closes a route that stands for all of its object.
+func (r *Route) closeFor(c route.Closed) {
+	r.Action, r.Closed = Close, &registry.ClosedPort{By: r.By, Revision: r.Revision, Why: c.Why, Fix: c.Fix}
 }
 
 // closeIfAll makes a route whose destinations are all closed say so.

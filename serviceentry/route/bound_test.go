@@ -35,14 +35,14 @@ func TestDelegatesAreBounded(t *testing.T) {
 			asked++
 			return of, true
 		}
-		out := root.Resolve(find)
+		out := root.Resolve(1, find)
 		if want := c.times*len(routes) + 1; len(out.HTTP) != want || out.HTTP[len(out.HTTP)-1].Destinations[0].Host != "own.com" {
 			t.Errorf("%s: %d routes, want %d", c.name, len(out.HTTP), want)
 		}
 		if asked > c.times+1 {
 			t.Errorf("%s: delegates are read %d times", c.name, asked)
 		}
-		if got := root.TooManyDelegated(find); got != c.beyond {
+		if _, got := root.TooManyDelegated(1, find); got != c.beyond {
 			t.Errorf("%s: beyond is %v", c.name, got)
 		}
 	}
@@ -52,7 +52,7 @@ func TestDelegatesAreBounded(t *testing.T) {
 func TestDelegatingByNothing(t *testing.T) {
 	root := parse(t, `{hosts: [a.com], http: [{match: [{uri: {regex: "("}}], delegate: {name: d}}]}`)
 	of := parse(t, `{http: [{route: [{destination: {host: b.com}}]}]}`)
-	if out := root.Resolve(func(config.Key) (route.Routes, bool) { return of, true }); len(out.HTTP) > 0 {
+	if out := root.Resolve(1, func(config.Key) (route.Routes, bool) { return of, true }); len(out.HTTP) > 0 {
 		t.Errorf("%+v", out.HTTP)
 	}
 }

@@ -19,6 +19,9 @@ type HTTP struct {
 
 	Matches []HTTPMatch // any of them; there is at least one
 
+	// Closed is why what it means goes nowhere: of a route that stands for all that an object has, where these are not made. nil for what users write.
+	Closed *Closed `json:",omitempty"`
+
 	// What is done, one of the three.
 	Destinations   []HTTPDestination `json:",omitempty"`
 	Redirect       *Redirect         `json:",omitempty"`
@@ -219,11 +222,14 @@ func (h *HTTP) Match(r *Request) (*HTTPMatch, bool) {
 func (h *HTTP) Means(r *Request) bool { _, ok := h.Match(r); return ok }
 
 // Join makes one list of those that several objects wrote for one host, in their order. What means every request comes last,
-// so that no object's routes are hidden behind another's.
+// so that no object's routes are hidden behind another's. One that is closed for what an object would deny is all there is: nothing passes by another's.
 func Join(lists ...[]HTTP) []HTTP {
 	var out, last []HTTP
 	for _, list := range lists {
 		for _, h := range list {
+			if h.Closed != nil {
+				return []HTTP{h}
+			}
 			some, all := h, h
 			some.Matches, all.Matches = nil, nil
 			for _, m := range h.Matches {

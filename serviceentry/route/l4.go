@@ -18,6 +18,7 @@ type L4 struct {
 
 	Matches      []L4Match // any of them; there is at least one
 	Destinations []L4Destination
+	Closed       *Closed `json:",omitempty"` // as an HTTP's
 }
 
 // L4Destination is where connections go.
@@ -46,6 +47,14 @@ func (m *L4Match) Any() bool { return len(m.SNI) == 0 && len(m.Subnets) == 0 }
 // Means says whether the route means a connection.
 func (t *L4) Means(r *Request) bool {
 	return slices.ContainsFunc(t.Matches, func(m L4Match) bool { return m.At(r.Place) && m.Holds(r) })
+}
+
+// JoinL4 is what several objects wrote for one host, in their order; of what is closed, as Join says.
+func JoinL4(list []L4) []L4 {
+	if i := slices.IndexFunc(list, func(t L4) bool { return t.Closed != nil }); i >= 0 {
+		return list[i : i+1 : i+1]
+	}
+	return list
 }
 
 // L4At gives the routes that count at a place, each with the matches that do.

@@ -31,27 +31,36 @@ func (r *Routes) Delegates() []config.Key {
 // named many times: two small objects would come to more than a control plane holds.
 const MostDelegated = 16_384
 
-// TooManyDelegated says whether delegates would bring more matches than count (see Resolve).
-func (r Routes) TooManyDelegated(find func(config.Key) (Routes, bool)) bool {
-	_, beyond := r.resolve(find)
-	return beyond
+// mostDelegated is how many they may bring to one that has so many hosts: MostRows are for all of them, at each of its gateways.
+func (r Routes) mostDelegated(hosts int) int {
+	gateways := 1
+	for _, d := range r.delegated {
+		gateways = max(gateways, len(d.root.gateways))
+	}
+	return min(MostDelegated, MostRows/(max(hosts, 1)*gateways))
+}
+
+// TooManyDelegated says whether delegates would bring more matches to one that has so many hosts than count (see Resolve), and how many these are.
+func (r Routes) TooManyDelegated(hosts int, find func(config.Key) (Routes, bool)) (most int, beyond bool) {
+	_, beyond = r.resolve(hosts, find)
+	return r.mostDelegated(hosts), beyond
 }
 
 // Resolve puts the routes of delegates into their places: find gives those of one, and nothing where there is none that
 // may be used. As in Istio, a delegate's match has to lie within one of the route that delegates, what a delegate's route
 // leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again. From the delegate on by which there would be more
-// than MostDelegated, none counts.
-func (r Routes) Resolve(find func(config.Key) (Routes, bool)) Routes {
-	out, _ := r.resolve(find)
+// than MostDelegated, or than come to MostRows with the hosts that the VirtualService has, none counts.
+func (r Routes) Resolve(hosts int, find func(config.Key) (Routes, bool)) Routes {
+	out, _ := r.resolve(hosts, find)
 	return out
 }
 
-func (r Routes) resolve(find func(config.Key) (Routes, bool)) (out Routes, beyond bool) {
+func (r Routes) resolve(hosts int, find func(config.Key) (Routes, bool)) (out Routes, beyond bool) {
 	if len(r.delegated) == 0 {
 		return r, false
 	}
 	out = Routes{TLS: r.TLS, TCP: r.TCP}
-	at, brought := 0, 0
+	at, brought, most := 0, 0, r.mostDelegated(hosts)
 	for _, d := range r.delegated {
 		out.HTTP = append(out.HTTP, r.HTTP[at:d.before]...)
 		at = d.before
@@ -62,7 +71,7 @@ func (r Routes) resolve(find func(config.Key) (Routes, bool)) (out Routes, beyon
 		if !ok {
 			continue
 		}
-		if brought += max(of.matches(), 1) * max(len(d.root.Matches), 1); brought > MostDelegated {
+		if brought += max(of.matches(), 1) * max(len(d.root.Matches), 1); brought > most {
 			beyond = true
 			continue
 		}

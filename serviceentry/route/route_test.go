@@ -200,7 +200,7 @@ func TestMerge(t *testing.T) {
 			t.Fatalf("delegates %v", d)
 		}
 		var got []string
-		for _, h := range root.Resolve(func(config.Key) (route.Routes, bool) { return of, true }).HTTP {
+		for _, h := range root.Resolve(1, func(config.Key) (route.Routes, bool) { return of, true }).HTTP {
 			for _, m := range h.Matches {
 				uri := "any"
 				if m.URI != nil {
@@ -223,7 +223,7 @@ func TestMergeActions(t *testing.T) {
 		corsPolicy: {allowMethods: [GET]}, headers: {request: {set: {a: r}}}}]}`)
 	of := parse(t, `{http: [{name: d, route: [{destination: {host: b.com}}]}, {route: [{destination: {host: b.com}}], timeout: 2s, retries: {attempts: 2}, rewrite: {uri: /d}, fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}},
 		mirror: {host: n.com}, corsPolicy: {allowMethods: [PUT]}, headers: {request: {set: {b: d}}}}]}`)
-	merged := root.Resolve(func(config.Key) (route.Routes, bool) { return of, true }).HTTP
+	merged := root.Resolve(1, func(config.Key) (route.Routes, bool) { return of, true }).HTTP
 	if len(merged) != 2 {
 		t.Fatalf("%d routes", len(merged))
 	}

@@ -47,7 +47,7 @@ func holdAuthorization(t *testing.T, d *decoder, seed uint64) {
 			{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
 		}
 	}
-	holdAgreementIn(t, d, seed, world{made.Objects, settings}, authorizedTry(policedTry(try)), disagreePoliced)
+	holdAgreementIn(t, d, seed, world{objects: made.Objects, mesh: settings}, authorizedTry(policedTry(try)), disagreePoliced)
 }
 
 // authorizedTry says where from something is tried, too: policies may ask for that.

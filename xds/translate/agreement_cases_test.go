@@ -62,7 +62,7 @@ func readWorld(t *testing.T, file, kind string, more ...txtar.File) (w world, tr
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = world{map[config.Key]*config.Object{}, mesh.Default()}
+	w = world{objects: map[config.Key]*config.Object{}, mesh: mesh.Default()}
 	for _, f := range append(a.Files, more...) {
 		switch f.Name {
 		case "objects.yaml":

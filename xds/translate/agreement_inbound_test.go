@@ -70,7 +70,7 @@ func arrivals(d *decoder, seed uint64) *envoys {
 			{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
 		}
 	}
-	return world{made.Objects, settings}.envoys(d)
+	return world{objects: made.Objects, mesh: settings}.envoys(d)
 }
 
 // someArrival is one that comes to a pod from somebody.

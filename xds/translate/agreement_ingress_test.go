@@ -149,7 +149,7 @@ func entrances(d *decoder, seed uint64) *envoys {
 		{Name: "grpc", GRPC: true, Host: registrytest.AuthorizerHost, Port: 9191, Timeout: time.Second, StatusOnError: 403},
 		{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
 	}
-	return world{made.Objects, settings}.envoys(d)
+	return world{objects: made.Objects, mesh: settings}.envoys(d)
 }
 
 // someEntering is something that somebody outside sends, in both ways to say it.

@@ -34,7 +34,7 @@ func TestLeavingAgreesWithProxies(t *testing.T) {
 		made, settings := registrytest.Mesh(seed)
 		made.Leaving()
 		made.Accepted(func(o config.Object) bool { return !admission.Refused(admission.Validate(o)) })
-		holdAgreementIn(t, d, seed, world{made.Objects, settings}, try, disagree)
+		holdAgreementIn(t, d, seed, world{objects: made.Objects, mesh: settings}, try, disagree)
 	}
 	if allowed == 0 {
 		t.Error("nothing leaves by a route")

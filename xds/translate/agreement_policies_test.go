@@ -55,7 +55,7 @@ func holdPolicies(t *testing.T, d *decoder, seed uint64) {
 	made, settings, try := randomObjects(seed)
 	settings.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
 	made.Governed(append([]string{"store"}, registrytest.Namespaces...), hostsIn(made.Objects))
-	holdAgreementIn(t, d, seed, world{made.Objects, settings}, policedTry(try), disagreePoliced)
+	holdAgreementIn(t, d, seed, world{objects: made.Objects, mesh: settings}, policedTry(try), disagreePoliced)
 }
 
 // hostsIn are what entries register, in name order.

@@ -92,7 +92,11 @@ func disagree(e *envoys, w world, x tried) (disagreement, bool) {
 func randomWorld(seed uint64) (world, func(*rand.Rand, *envoys) tried) {
 	made, settings, try := randomObjects(seed)
 	settings.Audit.Mesh = mesh.MeshAll // so that the log says which Service it was
-	return world{made.Objects, settings}, try
+	w := world{objects: made.Objects, mesh: settings}
+	if seed%3 == 0 {
+		w.rows = 1 // of what is led by patterns hardly anything counts
+	}
+	return w, try
 }
 
 func randomObjects(seed uint64) (made *registrytest.World, settings mesh.Config, try func(*rand.Rand, *envoys) tried) {

@@ -19,6 +19,7 @@ import (
 type world struct {
 	objects map[config.Key]*config.Object
 	mesh    mesh.Config
+	rows    int // what a VirtualService may come to for hosts below its patterns; 0 is the usual
 }
 
 // envoys are its proxies.
@@ -28,7 +29,11 @@ func (w world) envoys(d *decoder) *envoys {
 	for _, k := range w.keys() {
 		changes = append(changes, config.Change{Key: k, Object: w.objects[k]})
 	}
-	s, _ := registry.New(&settings).Apply(changes)
+	r := registry.New(&settings)
+	if w.rows > 0 {
+		r.Bounded(w.rows)
+	}
+	s, _ := r.Apply(changes)
 	return envoysOf(d, s, w.objects)
 }
 
@@ -55,7 +60,7 @@ func (d disagreement) shrink(disagree func(*envoys, world, tried) (disagreement,
 	for again := true; again; {
 		again = false
 		for _, k := range d.world.keys() {
-			less := world{map[config.Key]*config.Object{}, d.world.mesh}
+			less := world{map[config.Key]*config.Object{}, d.world.mesh, d.world.rows}
 			for other, o := range d.world.objects {
 				if other != k {
 					less.objects[other] = o

@@ -149,7 +149,7 @@ func frontedWorld(seed uint64) world {
 		{Name: "grpc", GRPC: true, Host: registrytest.AuthorizerHost, Port: 9191, Timeout: time.Second, StatusOnError: 403},
 		{Name: "http", Host: registrytest.AuthorizerHost, Port: 9192, Timeout: time.Second, StatusOnError: 403, FailOpen: seed%4 == 0},
 	}
-	return world{made.Objects, settings}
+	return world{objects: made.Objects, mesh: settings}
 }
 
 // frontedTry is what a pod without a sidecar sends: to Services, to pods, to hosts outside, and whatever else.

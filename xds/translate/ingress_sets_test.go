@@ -230,7 +230,7 @@ func TestEnterAgreesWhereCertificatesAreFoundByName(t *testing.T) {
 		setText("passed", 2, `protocol: TLS, hostname: passed.test, tls: {mode: Passthrough}`) +
 		setText("unrouted", 2, endsTLS("unrouted.test", "s0"))
 	m := newSharing(t, text)
-	e := world{m.objects, m.mesh}.envoys(newDecoder())
+	e := world{objects: m.objects, mesh: m.mesh}.envoys(newDecoder())
 	view, proxy := e.node(sharedPod(), "")
 	pods := registry.IngressCandidate{Has: sharedPod().Labels}
 	pods.Ingress, _ = e.snapshot.IngressOf("ingress", pods.Has, 0)

@@ -38,7 +38,7 @@ func TestIstiosAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base := istioWorld(t, a, "objects.yaml", world{map[config.Key]*config.Object{}, mesh.Default()})
+		base := istioWorld(t, a, "objects.yaml", world{objects: map[config.Key]*config.Object{}, mesh: mesh.Default()})
 		for _, f := range a.Files {
 			if strings.HasSuffix(f.Name, ".yaml") {
 				continue

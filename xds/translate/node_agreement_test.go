@@ -89,7 +89,7 @@ kind: Service
 metadata: {name: api, namespace: store}
 spec: {clusterIP: 10.0.3.168, ports: [{name: http, port: 80}]}
 `
-	w := world{map[config.Key]*config.Object{}, mesh.Default()}
+	w := world{objects: map[config.Key]*config.Object{}, mesh: mesh.Default()}
 	for _, c := range changedBy(t, objects) {
 		w.objects[c.Key] = c.Object
 	}

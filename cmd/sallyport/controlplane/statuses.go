@@ -118,6 +118,9 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Uncounted > 0 {
 			d.Warnings = append(d.Warnings, admission.TooManySubsets(*o, rule.Key, svc.Host, rule.Uncounted))
 		}
+		if by, why, crowded := s.CrowdedBy(svc); crowded && len(d.Warnings) < maxClosings {
+			d.Warnings = append(d.Warnings, admission.TooCrowded(*o, by, svc.Host, why))
+		}
 		if svc := s.In(svc, svc.Namespace); svc.MadeUp != 0 {
 			d.Addresses = append(d.Addresses, condition.Address{Value: svc.VIP4().String(), Host: svc.Host}, condition.Address{Value: svc.VIP6().String(), Host: svc.Host})
 		}

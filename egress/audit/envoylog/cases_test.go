@@ -104,6 +104,13 @@ func sidecarRequests() map[string]logCase {
 				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Port: 80,
 				Protocol: "http", Status: 400, Reason: "what came is no request that the proxy reads, so that it went nowhere", Flags: []string{"DPE"},
 			})},
+		"a body in a coding that the proxy does not have": {place, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{DownstreamProtocolError: true}), 0, "", "", 501, "http1.transfer_encoding_not_allowed"),
+			want(record.Record{
+				Dialled: "240.240.0.9:80",
+				Class:   record.HTTP, Verdict: record.Denied, Path: "blackhole", Reporter: "sidecar", Workload: app, Port: 80,
+				Protocol: "http", Status: 501, Reason: "what came is no request that the proxy reads, so that it went nowhere", Flags: []string{"DPE"},
+			})},
 		"a head that is too large": {place, httpLog(common("", ""), get, "external.com", "/", 431, "request_headers_too_large"),
 			want(record.Record{
 				Dialled: "240.240.0.9:80",

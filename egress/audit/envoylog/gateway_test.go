@@ -56,6 +56,23 @@ func gatewayRequests() map[string]logCase {
 				Class: record.Network, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "nobody.test", Port: 80, SNI: "nobody.test", Protocol: "tls",
 				Reason: "there is no certificate for the name that TLS asks for, or none that the client takes",
 			})},
+		"what is no request, at an ingress gateway": {wire.IngressHTTP, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{DownstreamProtocolError: true}), 0, "", "", 501, "http1.transfer_encoding_not_allowed"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Port: 80,
+				Protocol: "http", Status: 501, Reason: "what came is no request that the proxy reads, so that it went nowhere", Flags: []string{"DPE"},
+			})},
+		"a request without a host, at an ingress gateway": {wire.IngressHTTP, httpLog(common("", ""), get, "", "/admin/x", 400, "missing_host_header"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Port: 80,
+				Protocol: "http", Method: "GET", URLPath: "/admin/x", Status: 400, Reason: "what came is no request that the proxy reads, so that it went nowhere",
+			})},
+		"a name that is nobody's at an ingress gateway": {wire.IngressHTTP, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{NoRouteFound: true}), get, "nobody.test", "/", 404, "route_not_found"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "nobody.test", Port: 80, Authority: "nobody.test",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 404, Reason: "nobody has the name at this ingress gateway", Flags: []string{"NR"},
+			})},
 		"a request whose route's authorizer is away": {wire.IngressHTTP, httpLog(
 			flagged(common("outbound|80||web.shop.svc.cluster.local", "default", "role", "mesh", "policy", policyTag), byAuthorizer), get, "shop.test", "/", 403, wire.AuthorizerFailed),
 			want(record.Record{

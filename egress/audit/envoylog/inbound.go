@@ -60,7 +60,7 @@ func (r *entry) judgeIngress(policy string) {
 		if by := record.ParseObject(policy); by != (record.Object{}) {
 			r.DecidedBy = by
 		}
-	case r.tags.handshake != "":
+	case r.tags.handshake != "", r.unread(r.tags.role):
 	case r.Route == wire.MisdirectedRoute:
 		r.Reason = "the connection was opened for another name"
 	case r.DecidedBy == (record.Object{}) && r.Reason != "":

@@ -189,7 +189,8 @@ func (r *entry) undecided(role string) bool {
 
 // unread says whether a request was answered before anything was decided about it: it breaks HTTP's rules, or is larger than the proxy reads.
 func (r *entry) unread(role string) bool {
-	return r.Class == record.HTTP && role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NR") && !slices.Contains(r.Flags, "NC") && r.Status/100 == 4
+	return r.Class == record.HTTP && role == "" && r.Cluster == "" && r.Route == "" && !slices.Contains(r.Flags, "NR") && !slices.Contains(r.Flags, "NC") &&
+		(r.Status/100 == 4 || slices.Contains(r.Flags, "DPE")) // 501 is what another coding of the body is answered with
 }
 
 const madeUpReason = "the host is registered, but not like this, and its address is made up: ALLOW_ANY leads nowhere"
