@@ -217,7 +217,7 @@ func (a *agent) openRelay() error {
 	}
 	cfg := relay.Config{
 		Log: a.cfg.Log, Node: self, StateDir: a.cfg.path("state", "xds"),
-		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn), Taken: a.taken,
+		Controller: discoveryv3.NewAggregatedDiscoveryServiceClient(a.conn), Taken: a.taken, Open: a.openHosts,
 	}
 	cfg.Watches = []relay.Watch{a.dns.watch()}
 	if a.identity != nil {

@@ -175,7 +175,10 @@ func (a *agent) taken(typeURL string, changed []*discoveryv3.Resource, removed [
 func (a *agent) reader() LogReader {
 	reader := a.cfg.Records()
 	if of, knows := reader.(tunnelReader); knows {
-		return tunnelLog{of, a.tunnels}
+		reader = tunnelLog{of, a.tunnels}
+	}
+	if a.fetches() {
+		return useLog{LogReader: reader, used: a.relay.Used, exit: a.router()}
 	}
 	return reader
 }

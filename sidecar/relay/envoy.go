@@ -70,6 +70,7 @@ func (m *machine) settle(k *kind, nonce string, reason *statuspb.Status) {
 		half.came = j.came
 		m.send(k, half)
 	}
+	m.sendGathered(k)
 	m.tellUses()
 	m.letGo()
 }

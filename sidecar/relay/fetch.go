@@ -56,6 +56,7 @@ func (m *machine) seeTables(tables []*discoveryv3.Resource, removed []string) {
 	m.rows.mu.Unlock()
 	m.askAsTablesSay()
 	if most == 0 {
+		m.rows.scatter()
 		m.rows = nil
 	}
 	m.published.Store(m.rows)
@@ -168,31 +169,13 @@ func (m *machine) use(list []*row) *use {
 			wanted = append(append(wanted, is), m.take(is, m.now())...)
 		}
 	}
-	if k.subscribed && k.answered { // else it gets them when it asks
-		m.sendRows(k, wanted)
+	if m.rows != nil && k.subscribed && k.answered { // else it gets them when it asks
+		m.gather(k, wanted)
 	}
 	if !m.over(u) {
 		m.uses = append(m.uses, u)
 	}
 	return u
-}
-
-// sendRows sends those rows that Envoy neither has nor has refused.
-func (m *machine) sendRows(k *kind, list []*row) {
-	var found []*discoveryv3.Resource
-	for _, is := range list {
-		_, has := k.has[is.name]
-		version, there := k.table.Version(is.name)
-		if has || !there || k.rejected[is.name].Version == version || slices.ContainsFunc(found, func(r *discoveryv3.Resource) bool { return r.GetName() == is.name }) {
-			continue
-		}
-		if r, ok := m.body(k, is.name); ok {
-			found = append(found, r)
-		}
-	}
-	if len(found) > 0 {
-		m.send(k, &job{resources: found})
-	}
 }
 
 // over answers who waits for rows about all of which Envoy has given its word. One that has not been there yet is waited for.
@@ -202,7 +185,7 @@ func (m *machine) over(u *use) bool {
 	for _, is := range u.rows {
 		switch why, refused := k.rejected[is.name]; {
 		case is.ready.Load():
-		case !k.subscribed || !k.answered || k.flies(is.name):
+		case !k.subscribed || !k.answered || is.gathered || k.flies(is.name):
 			return false
 		case refused:
 			problem = errors.Join(problem, fmt.Errorf("%s: Envoy refused it: %s", is.name, why.Reason))
@@ -232,6 +215,7 @@ func (k *kind) flies(name string) bool {
 // rowsGone notes that no Envoy is there to have rows.
 func (m *machine) rowsGone() {
 	if m.rows != nil {
+		m.rows.scatter()
 		for _, is := range m.rows.byName {
 			is.ready.Store(false)
 		}
@@ -255,11 +239,18 @@ func (m *machine) sweep() {
 		return
 	}
 	now, stale := m.now(), m.rows.stale
+	if m.open != nil && m.rows.anyDue(now) {
+		m.open(func(table, host string) {
+			for _, is := range m.rows.find(table, host) {
+				is.touch(now)
+			}
+		})
+	}
 	for name, is := range m.rows.byName {
 		keep := m.rows.keep[tableOf(name)]
 		switch at := is.used.Load(); {
 		case at == 0 || keep == 0:
-		case now.Sub(time.Unix(at, 0)) < keep:
+		case !is.due(keep, now):
 			m.note(is)
 		case is.used.CompareAndSwap(at, 0): // else it was used just now
 			m.store.Table(usedType).Remove(name)
@@ -316,6 +307,13 @@ func (r *Relay) Uses(host string) func(context.Context) error {
 		return r.uses(rows, "", []string{host})
 	}
 	return nil
+}
+
+// Used notes that a host of a table, or of each for "", was used, where Envoy has been given what there is for it: that stays for longer. It is cheap, and waits for nobody.
+func (r *Relay) Used(table, host string) {
+	if rows := r.machine.published.Load(); rows != nil {
+		rows.used(table, []string{host})
+	}
 }
 
 // Fetches says whether Envoy is given virtual hosts when they are used.

@@ -179,6 +179,32 @@ func TestUnusedLeavesAndComesBack(t *testing.T) {
 	f.want("it is back", answered(back), "<nil>")
 }
 
+// TestWhatIsOpenStays: what is used all the time stays, and so does what somebody has open.
+func TestWhatIsOpenStays(t *testing.T) {
+	f := newFetching(t, t.TempDir(), vhost(t, "80/logged.test", "1"), vhost(t, "80/open.test", "1"), vhost(t, "80/unused.test", "1"))
+	for _, host := range []string{"logged.test", "open.test", "unused.test"} {
+		f.uses(host)
+		f.ack(VirtualHost)
+	}
+	asked := 0
+	f.open = func(each func(table, host string)) {
+		asked++
+		each("", "open.test")
+		each("443", "unused.test")
+		each("80", "none.test")
+	}
+	f.sent()
+	f.sweep()
+	f.want("asked what is open while nothing is due", asked, 0)
+	for range 3 {
+		f.clock = f.clock.Add(50 * time.Minute)
+		f.rows.find("80", "logged.test")[0].touch(f.clock)
+		f.sweep()
+	}
+	f.want("after two hours and a half", f.given(), "80/logged.test 80/open.test")
+	f.want("what left", f.sent(), []string{"-80/unused.test"})
+}
+
 // TestUsedSurvives: an agent that begins again knows what was in use, and believes Envoy about what it has.
 func TestUsedSurvives(t *testing.T) {
 	dir := t.TempDir()
@@ -196,6 +222,7 @@ func TestUsedSurvives(t *testing.T) {
 	again.subscribe(RouteType, "80")
 	again.envoyRequest(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: VirtualHost, InitialResourceVersions: map[string]string{"80/b.test": "1"}})
 	again.want("sent from disk", again.sent(), []string{"+80@keep-1h0m0s", "+80/a.test@1 +80/nobody.invalid@1"})
+	again.ack(VirtualHost)
 	again.want("what Envoy has is in use, and there", answered(again.uses("b.test")), "<nil>")
 	fresh := again.uses("c.test")
 	again.want("a host that was never used", again.sent(), []string{"+80/c.test@1"})

@@ -27,6 +27,7 @@ type machine struct {
 	complete  bool
 	after     func(closed <-chan struct{}, do func())                                 // has something done in the machine's goroutine when a channel is closed; nil where there is none
 	taken     func(typeURL string, changed []*discoveryv3.Resource, removed []string) // see Config
+	open      func(each func(table, host string))                                     // see Config
 
 	toEnvoy      []*discoveryv3.DeltaDiscoveryResponse
 	toController []*discoveryv3.DeltaDiscoveryRequest

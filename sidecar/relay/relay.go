@@ -37,6 +37,9 @@ type Config struct {
 	// Taken is told what Envoy has taken of a response, when it has said so, and the names that it has lost, of a refused one too. It is called in the
 	// relay's goroutine. nil: nobody wants to know.
 	Taken func(typeURL string, changed []*discoveryv3.Resource, removed []string)
+	// Open gives the hosts, as tables know them, that something is open to or under way: what there is for them is in use. A table is "" for each. It is called in the relay's goroutine.
+	// nil: nobody knows.
+	Open func(each func(table, host string))
 
 	Grace   time.Duration // how long Envoy waits for the controller before the disk answers; 0 for 1 s
 	Backoff Backoff       // between streams to the controller
@@ -89,7 +92,7 @@ func New(cfg Config) (*Relay, error) {
 		calls: make(chan func()), stopped: make(chan struct{}),
 	}
 	r.machine.certificates, r.machine.after = certificates, r.after
-	r.machine.listeners, r.machine.taken, r.machine.digest = cfg.Listeners, cfg.Taken, set
+	r.machine.listeners, r.machine.taken, r.machine.open, r.machine.digest = cfg.Listeners, cfg.Taken, cfg.Open, set
 	r.machine.restore()
 	return r, nil
 }

@@ -29,15 +29,17 @@ type rows struct {
 	byDomain map[string][]*row // at most one a table, but while a domain passes from one row to another
 	complete atomic.Bool       // all that there are have come
 	stale    bool              // a row in use went: some may be given for its sake
+	gathered []*row            // the relay's goroutine's own: what Envoy is given with the next answer, in the order in which it came in use
 }
 
 // row is one virtual host.
 type row struct {
-	name    string       // TABLE/HOST
-	domains []string     // what finds it
-	given   bool         // Envoy has it, or is about to
-	used    atomic.Int64 // when it was used last, in seconds since 1970; 0: it is not in use
-	ready   atomic.Bool  // Envoy has taken it
+	name     string       // TABLE/HOST
+	domains  []string     // what finds it
+	given    bool         // Envoy has it, or is about to
+	gathered bool         // it is among the gathered
+	used     atomic.Int64 // when it was used last, in seconds since 1970; 0: it is not in use
+	ready    atomic.Bool  // Envoy has taken it
 }
 
 func newRows() *rows {
@@ -229,4 +231,20 @@ func (r *row) touch(now time.Time) {
 	if was := r.used.Load(); was != 0 && was != now.Unix() {
 		r.used.CompareAndSwap(was, now.Unix()) // else it has just been noted, or has left
 	}
+}
+
+// due says whether a row that is in use was not used for as long as one stays.
+func (r *row) due(keep time.Duration, now time.Time) bool {
+	at := r.used.Load()
+	return at != 0 && keep != 0 && now.Sub(time.Unix(at, 0)) >= keep
+}
+
+// anyDue says so of any row.
+func (r *rows) anyDue(now time.Time) bool {
+	for name, is := range r.byName {
+		if is.due(r.keep[tableOf(name)], now) {
+			return true
+		}
+	}
+	return false
 }

@@ -218,6 +218,15 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
+// Each gives what is asked about what is open, and under way.
+func (t *Table) Each(give func(envoylog.Question)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for of := range t.plan.questions {
+		give(of)
+	}
+}
+
 // rouse makes Run look again.
 func (t *Table) rouse() {
 	select {
