@@ -13,7 +13,7 @@ var Sallyport = []Field{
 	{Path: "clusterNetworks", Fate: Applied}, {Path: "exports", Fate: Applied}, {Path: "injection.allow", Fate: Applied},
 	{Path: "mutualTLS", Fate: Applied, Why: "pods with proxies speak it to each other, and PeerAuthentications are kept, unless it is false"},
 	{Path: "traceProxies", Fate: Applied, Why: "agents may trace their own Envoy (ptrace) to end a connection that is denied, where nothing else does, unless it is false"},
-	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "keepUnused", Fate: Applied},
+	{Path: "fetch", Fate: Applied, Why: "by sidecars whose agents can; a workload may say otherwise"}, {Path: "fetchGateways", Fate: Applied, Why: "by egress gateways whose agents can; a gateway may say otherwise"}, {Path: "keepUnused", Fate: Applied},
 	{Path: "ingress.ownNamespace", Fate: Applied}, {Path: "ingress.idleTimeout", Fate: Applied, Why: "of connections that carry no request; 15m without it"},
 	{Path: "ingress.keepSilent", Fate: Applied, Why: "a connection that has shaken hands and asks for nothing has a quarter of a minute, unless it is true; not where TLS passes at the same port, or TCP"},
 	{Path: "ingress.http3", Fate: Applied, Why: "where a Service of the gateway's pods has the port for UDP, by servers that ask no certificate of clients; not beside the PROXY protocol"},

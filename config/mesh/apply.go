@@ -126,7 +126,7 @@ func checkExportTo(field string, values []string) (problems []strict.Problem) {
 // applyOurs reads the sallyport block.
 func (c *Config) applyOurs(tree any) []strict.Problem {
 	b := block{}
-	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "keepUnused", "ingress", "nodeAgents", "exportedTables", "tcpPorts", "mutualTLS", "traceProxies", "cluster", "network", "networks")
+	top := b.fields("sallyport", tree, "defaultGateway", "dns", "audit", "certificateFolders", "exports", "clusterNetworks", "injection", "policy", "fetch", "fetchGateways", "keepUnused", "ingress", "nodeAgents", "exportedTables", "tcpPorts", "mutualTLS", "traceProxies", "cluster", "network", "networks")
 	if s := b.text("sallyport.defaultGateway", top["defaultGateway"]); s != "" {
 		g, err := ParseGateway(s)
 		if err != nil {

@@ -55,9 +55,11 @@ type Config struct {
 	// Fetch is which hosts sidecars hold: All, or those in OnUse, of which one that is not used any more stays for KeepUnused.
 	Fetch      string
 	KeepUnused time.Duration
-	Policy     Policy
-	Ingress    Ingress
-	Topology   Topology
+	// FetchGateways is the same of egress gateways: which rows their Envoys hold.
+	FetchGateways string
+	Policy        Policy
+	Ingress       Ingress
+	Topology      Topology
 	// LocalityLb is Istio's localityLbSetting: which endpoints are asked first, by where they are. It counts where endpoints that fail are
 	// noticed (outlierDetection), or shares are distributed.
 	LocalityLb *networking.LocalityLoadBalancerSetting
@@ -131,6 +133,7 @@ func Default() Config {
 		Exports:                        DefaultExports(),
 		Topology:                       defaultTopology(),
 		Fetch:                          All,
+		FetchGateways:                  All,
 		KeepUnused:                     24 * time.Hour,
 		ExportedTables:                 defaultExportedTables,
 		LocalityLb:                     &networking.LocalityLoadBalancerSetting{},

@@ -40,6 +40,7 @@ sallyport:
   audit: {retention: 720h, recordsPerSecond: 20, whenFull: deny, mesh: all}
   policy: {require: [reason, owner, ticket, expires<=90d], expected: true}
   fetch: onUse
+  fetchGateways: onUse
   keepUnused: 1h
   exportedTables: 3
   traceProxies: false
@@ -67,7 +68,7 @@ func TestParse(t *testing.T) {
 	want.CertificateFolders = CertificateFolders{Gateway: "/etc/gateway", Sidecar: "/etc/certs"}
 	want.Audit = Audit{Retention: 720 * time.Hour, Written: true, RecordsPerSecond: 20, WhenFull: Deny, Mesh: MeshAll}
 
-	want.Fetch, want.KeepUnused = OnUse, time.Hour
+	want.Fetch, want.FetchGateways, want.KeepUnused = OnUse, OnUse, time.Hour
 	want.Policy = Policy{Require: Require{Reason: true, Owner: true, Ticket: true, Expires: true, Within: 90 * 24 * time.Hour}, Expected: true}
 
 	closed, dynamic := Default(), Default()
@@ -153,6 +154,7 @@ func TestParseErrors(t *testing.T) {
 		"sallyport: {audit: {whenFull: block}}":                             `sallyport.audit.whenFull: "block": is neither; write "drop" or "deny"; without it records that a proxy's disk does not take are dropped, and counted`,
 		"sallyport: {audit: {recordsPerSecond: -1}}":                        `sallyport.audit.recordsPerSecond: -1: is no rate; write a number of records a second, 0 for no limit`,
 		"sallyport: {fetch: lazy}":                                          `sallyport.fetch: "lazy": is neither; write "all", so that sidecars hold every host that they see, or "onUse" for those that their pods use`,
+		"sallyport: {fetchGateways: some}":                                  `sallyport.fetchGateways: "some": is neither; write "all"`,
 		"sallyport: {keepUnused: 3s}":                                       `sallyport.keepUnused: "3s": is no duration of ten seconds or more; write how long`,
 		"sallyport: {keepUnused: day}":                                      `sallyport.keepUnused: "day": is no duration`,
 		"sallyport: {policy: {require: reason}}":                            `sallyport.policy.require: "reason": is not a list`,

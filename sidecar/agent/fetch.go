@@ -51,16 +51,31 @@ func (f *fetches) Check(ctx context.Context, req *authv3.CheckRequest) (*authv3.
 		}
 		return closed(attributes.GetContextExtensions()[ondemand.FetchClosed], hosts, err), nil
 	}
+	if attributes.GetContextExtensions()[ondemand.FetchTwice] != "" {
+		return closed("", hosts, errTwice), nil
+	}
+	ok := &authv3.OkHttpResponse{}
+	if attributes.GetContextExtensions()[ondemand.FetchAuthority] != "" { // it stays the stream that it is, and has its row looked for anew by this
+		ok.Headers = []*corev3.HeaderValueOption{{
+			Header: &corev3.HeaderValue{Key: ondemand.FetchedHeader, Value: "yes"}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		}}
+	}
 	return &authv3.CheckResponse{
-		Status: &rpcstatus.Status{Code: int32(codes.OK)}, HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{}},
+		Status: &rpcstatus.Status{Code: int32(codes.OK)}, HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: ok},
 	}, nil
 }
+
+// errTwice ends what has to come again by its client, see ondemand.FetchTwice.
+var errTwice = errors.New("it is here now, and a request of gRPC-Web has to come again")
 
 // fetchedHosts are the hosts that a question is about, as tables know them, and the table. A connection is asked about by its name, its address and
 // the owner of the range that it is in at once.
 func fetchedHosts(of *authv3.AttributeContext) (table string, hosts []string) {
 	request := of.GetRequest().GetHttp()
 	table, ofRequest := of.GetContextExtensions()[ondemand.FetchTable]
+	if of.GetContextExtensions()[ondemand.FetchAuthority] != "" {
+		return table, []string{strings.ToLower(request.GetHost())}
+	}
 	hosts = []string{bareHost(request.GetHost())}
 	if ofRequest {
 		return table, hosts

@@ -28,6 +28,7 @@ func TestWhatIsFetched(t *testing.T) {
 		return map[string]string{ondemand.TableHeader: "decide-443", ondemand.ToHeader: to, ondemand.RangeHeader: asRange}
 	}
 	request, connection := map[string]string{ondemand.FetchTable: "80"}, map[string]string{ondemand.FetchClosed: ""}
+	gateway := map[string]string{ondemand.FetchTable: "exit", ondemand.FetchAuthority: "yes", ondemand.FetchClosed: ""}
 	for name, c := range map[string]struct {
 		of    *authv3.CheckRequest
 		table string
@@ -38,6 +39,7 @@ func TestWhatIsFetched(t *testing.T) {
 		"one that claims a table":    {asked("shop.test", request, question("240.240.0.1:80", "x.test:80")), "80", []string{"shop.test"}},
 		"TLS":                        {asked("shop.test:443", connection, question("240.240.0.1:443", "")), "443", []string{"shop.test", "240.240.0.1"}},
 		"TLS without a name":         {asked(":443", connection, question("240.240.0.1:443", "")), "443", []string{"", "240.240.0.1"}},
+		"at a gateway":               {asked("Shop.test:8443", gateway, question("240.240.0.1:443", "x.test:80")), "exit", []string{"shop.test:8443"}},
 		"by address, within a range": {asked("10.1.2.3:443", connection, question("10.1.2.3:443", "Range.test:443")), "443", []string{"10.1.2.3", "range.test"}},
 	} {
 		if table, hosts := fetchedHosts(c.of.GetAttributes()); table != c.table || !slices.Equal(hosts, c.hosts) {
@@ -61,6 +63,17 @@ func TestNotFetchedIsClosed(t *testing.T) {
 	request := map[string]string{ondemand.FetchTable: "80"}
 	if answer := check(request); codes.Code(answer.GetStatus().GetCode()) != codes.OK || answer.GetOkResponse() == nil {
 		t.Errorf("what there is was fetched, and the answer is %v", answer)
+	}
+	if headers := check(request).GetOkResponse().GetHeaders(); len(headers) > 0 {
+		t.Errorf("a sidecar's request is told %v", headers)
+	}
+	gateway := map[string]string{ondemand.FetchTable: "exit", ondemand.FetchAuthority: "yes"}
+	if headers := check(gateway).GetOkResponse().GetHeaders(); len(headers) != 1 || headers[0].GetHeader().GetKey() != ondemand.FetchedHeader {
+		t.Errorf("a gateway's request is told %v, and would not be looked for anew", headers)
+	}
+	gateway[ondemand.FetchTwice] = "yes"
+	if denied := check(gateway).GetDeniedResponse(); denied.GetStatus().GetCode() != 503 || !strings.Contains(denied.GetBody(), "come again") {
+		t.Errorf("what cannot go on: %v", denied)
 	}
 	problem = errors.New("Envoy refused it")
 	denied := check(request).GetDeniedResponse()

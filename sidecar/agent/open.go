@@ -262,7 +262,7 @@ func (a *agent) openServer() error {
 	if a.identity != nil {
 		a.identity.RegisterSDS(a.server)
 	}
-	if a.cfg.sidecar() {
+	if a.fetches() {
 		authv3.RegisterAuthorizationServer(a.server, &fetches{log: a.cfg.Log, use: a.relay.Use})
 	}
 	if a.pods != nil {

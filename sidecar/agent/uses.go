@@ -11,7 +11,7 @@ import (
 // What is used all the time is to stay in Envoy (docs/adr/0205-rows-are-gathered.md): a record is a use of the host that it names, and so is what is open, which has none yet.
 
 // fetches says whether the agent's Envoy may be given rows when they are used.
-func (a *agent) fetches() bool { return a.cfg.sidecar() }
+func (a *agent) fetches() bool { return a.cfg.sidecar() || a.router() }
 
 // useLog is a reader of Envoy's log that notes which hosts were used.
 type useLog struct {

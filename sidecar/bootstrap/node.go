@@ -63,6 +63,7 @@ func NewNode(o Options) Node {
 		metadata[ondemand.Metadata] = "true"
 		if o.Role == Router {
 			metadata[ondemand.CertificatesMetadata] = "true"
+			metadata[ondemand.FetchMetadata], metadata[ondemand.ExitMetadata] = ondemand.FetchAsMesh, "true"
 		}
 	}
 	if o.Questions != "" {

@@ -65,8 +65,11 @@ func leaveOpen(k *kind, removed []string) (instead []*discoveryv3.Resource, gone
 		return nil, removed
 	}
 	for _, name := range removed {
-		if name == wire.CatchAllDecide {
+		switch name {
+		case wire.CatchAllDecide:
 			gone = append(gone, name)
+			continue
+		case wire.ExitRoute: // a gateway's one table stays, found by its scope or without: who came by it goes on
 			continue
 		}
 		instead = append(instead, &discoveryv3.Resource{Name: name, Version: leftOpen, Resource: &anypb.Any{TypeUrl: ScopeType, Value: scope(name, wire.CatchAllDecide)}})

@@ -54,7 +54,7 @@ const (
 	// HeaderSilent is "yes" in questions about connections whose client has said nothing yet (MatchSilent).
 	HeaderSilent = "x-sallyport-silent"
 	// HeaderFetched is there when the rows that a question may be for have been fetched (FetchQuestionRoute).
-	HeaderFetched = "x-sallyport-fetched"
+	HeaderFetched = ondemand.FetchedHeader
 )
 
 // What a question says of the bytes.
@@ -216,8 +216,15 @@ func (a TableOwner) verified() bool {
 // TableListener is the internal listener where a table answers questions; or, AllTables, all of them, each those that name it. What they say of the connection is put where the
 // table's routes look for what they would know of a request's own connection.
 func TableListener(name, table string, asked TableOwner) *listenerv3.Listener {
+	return tableListener(name, table, asked, false)
+}
+
+func tableListener(name, table string, asked TableOwner, fetches bool) *listenerv3.Listener {
 	hcm := asksOnly(name)
 	hcm.RouteSpecifier = byRDS(table)
+	if fetches {
+		foundAnew(hcm, table)
+	}
 	if name == AllTables {
 		hcm.RouteSpecifier = byScope(HeaderTable)
 	}
@@ -238,6 +245,9 @@ func TableListener(name, table string, asked TableOwner) *listenerv3.Listener {
 	hcm.HttpFilters = append(hcm.HttpFilters,
 		httpFilter("sallyport.question", &httpstatev3.Config{ClearRouteCache: true, OnRequestHeaders: said}),
 	)
+	if fetches {
+		hcm.HttpFilters = append(hcm.HttpFilters, fetchForQuestion()...)
+	}
 	switch kept := policies(); asked {
 	case AskedOfGateway:
 		hcm.HttpFilters = append(append(hcm.HttpFilters, kept...), off(authorizedBy(FilterCustom)), off(authorizedBy(FilterAuthz)))

@@ -40,13 +40,16 @@ func MarkFetchedOnUse(t *routev3.RouteConfiguration, keep time.Duration, named b
 	return t
 }
 
-// fetchRow asks the agent. No header of a client's goes with it: the host is enough.
-func fetchRow() *hcmv3.HttpFilter {
+// fetchRow asks the agent.
+func fetchRow() *hcmv3.HttpFilter { return httpFilter(FilterFetch, asksAgent()) }
+
+// asksAgent is what it is. No header of a client's goes with it: the host is enough.
+func asksAgent() *authzv3.ExtAuthz {
 	said := &matcherv3.ListStringMatcher{}
 	for _, name := range []string{ondemand.TableHeader, ondemand.ToHeader, ondemand.RangeHeader} {
 		said.Patterns = append(said.Patterns, Exact(name))
 	}
-	return httpFilter(FilterFetch, &authzv3.ExtAuthz{
+	return &authzv3.ExtAuthz{
 		Services: &authzv3.ExtAuthz_GrpcService{GrpcService: &corev3.GrpcService{
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: wire.XDSCluster}},
 			Timeout:         durationpb.New(patience),
@@ -54,7 +57,7 @@ func fetchRow() *hcmv3.HttpFilter {
 		TransportApiVersion: corev3.ApiVersion_V3,
 		StatusOnError:       &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		AllowedHeaders:      said,
-	})
+	}
 }
 
 // notFetched is what a client reads where the agent gave no answer. (What the agent answers says itself why.)

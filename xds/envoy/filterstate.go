@@ -27,7 +27,7 @@ func State(key, format string, shared statev3.FilterStateValue_SharedWithUpstrea
 		SkipIfEmpty:        true,
 	}
 	switch key {
-	case wire.StateOutside, wire.StateAt, wire.StateFrom, wire.StateHost, wire.StateSpoken, wire.StateAuthority, wire.StateConfig, wire.StatePeer, wire.StateSource, wire.StateTunnel, wire.StateCluster, wire.StatePort, wire.StateRules, wire.StateClient, wire.StateQuestion, wire.StateSubset, wire.StateDialled, wire.StateFetched, wire.StateEnds, wire.StateUnderWay, wire.StatePod, wire.StateIdentity, wire.StateNetwork, wire.StateOpenedFor, wire.StateTable, wire.StateSilent, wire.StateDoor:
+	case wire.StateOutside, wire.StateAt, wire.StateFrom, wire.StateHost, wire.StateSpoken, wire.StateAuthority, wire.StateConfig, wire.StatePeer, wire.StateSource, wire.StateTunnel, wire.StateCluster, wire.StatePort, wire.StateRules, wire.StateClient, wire.StateQuestion, wire.StateSubset, wire.StateDialled, wire.StateFetched, wire.StateEnds, wire.StateUnderWay, wire.StatePod, wire.StateIdentity, wire.StateNetwork, wire.StateOpenedFor, wire.StateTable, wire.StateSilent, wire.StateDoor, wire.StateLacks:
 		v.FactoryKey = "envoy.hashable_string"
 	}
 	return v

@@ -112,6 +112,9 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 	if m.Exit || m.Inbound {
 		hcm.EarlyHeaderMutationExtensions = withoutProxyHeaders()
 	}
+	if m.Exit && m.Fetch {
+		foundAnew(hcm, m.Route)
+	}
 	switch {
 	case m.Denied && m.Tunnel:
 		hcm.AccessLog = failedTunnels(hcm.AccessLog)
@@ -154,7 +157,10 @@ func (m HCM) filters() []*hcmv3.HttpFilter {
 		return append(m.Before, router())
 	}
 	filters := []*hcmv3.HttpFilter{off(httpFilter(filterState, &httpstatev3.Config{}))}
-	if m.Fetch {
+	switch {
+	case m.Fetch && m.Exit: // what the row says that is found then counts for all filters behind
+		filters = append([]*hcmv3.HttpFilter{off(httpFilter(FilterFetch, findAnew(asksAgent())))}, filters...)
+	case m.Fetch:
 		filters = append(filters, off(fetchRow()))
 	}
 	if m.Exit {

@@ -18,6 +18,9 @@ const (
 	Echo = "echo/"
 	// NamedMetadata is the key of the node metadata by which an agent says that it can.
 	NamedMetadata = "SALLYPORT_FETCH_BY_NAME"
+	// ExitMetadata is the key of the node metadata by which the agent of a gateway says that it answers Envoy's questions about rows. (That a router's agent knows FetchMetadata says nothing:
+	// older ones did.)
+	ExitMetadata = "SALLYPORT_FETCH_EXIT"
 	// FirstRow is the host of the row that every table has, and that Envoy is always given: it leads nowhere.
 	FirstRow = "nobody.invalid"
 )
@@ -36,7 +39,13 @@ const (
 	FetchTable  = "table"
 	TableHeader = "x-sallyport-table"
 	TablePrefix = "decide-"
-	ToHeader    = "x-sallyport-to"    // the address that the client connected to
-	RangeHeader = "x-sallyport-range" // the owner of the range that it is in, "host:port"
-	FetchClosed = "closed"            // the context extension with what is answered to a question that has to be closed, in base64
+	// FetchedHeader is there when the rows that something may be for have been fetched.
+	FetchedHeader = "x-sallyport-fetched"
+	ToHeader      = "x-sallyport-to"    // the address that the client connected to
+	RangeHeader   = "x-sallyport-range" // the owner of the range that it is in, "host:port"
+	// FetchAuthority is the context extension of a gateway's questions: rows are found by the whole authority, "host:port".
+	FetchAuthority = "authority"
+	// FetchTwice is the context extension that says that what came cannot go on when its row is there, but has to come again.
+	FetchTwice  = "twice"
+	FetchClosed = "closed" // the context extension with what is answered to a question that has to be closed, in base64
 )

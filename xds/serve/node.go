@@ -46,6 +46,7 @@ func parseNode(n *core.Node, inline bool) (translate.Node, error) {
 		Ends:         meta[wire.EndsMetadata].GetStringValue() != "",
 		EndsTunnels:  meta[wire.EndsMetadata].GetStringValue() == wire.EndsTunnels,
 		Fetch:        meta[ondemand.FetchMetadata].GetStringValue(),
+		FetchExit:    meta[ondemand.ExitMetadata].GetStringValue() != "",
 		Named:        meta[ondemand.NamedMetadata].GetStringValue() != "",
 		NamesWait:    meta[wire.NamesWaitMetadata].GetStringValue() != "",
 		Reconnects:   meta[wire.ReconnectsMetadata].GetStringValue() != "",

@@ -25,24 +25,35 @@ func TestAgreementCases(t *testing.T) {
 		t.Fatalf("no cases: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			w, tries := readWorld(t, file, "tries")
-			e := w.envoys(newDecoder())
-			for line := range strings.Lines(tries) {
-				x, want := readTry(t, line)
-				says := verdictOf
-				if strings.Contains(want, ", ") {
-					says = rulesOf
-				}
-				if got := says(decided(policy.Decide(e.snapshot, x.from, x.Destination))); got != want {
-					t.Errorf("%s: Decide says %s, want %s", x, got, want)
-				}
-				got, steps, err := e.happens(x)
-				if says(got) != want || err != nil {
-					t.Errorf("%s: the proxies say %s, want %s (%v)\n  %s", x, says(got), want, err, strings.Join(steps, "\n  "))
-				}
-			}
-		})
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) { holdCase(t, file, newDecoder()) })
+		d := newDecoder()
+		d.onUse = true
+		t.Run(name+"-on-use", func(t *testing.T) { holdCase(t, file, d) })
+	}
+}
+
+// holdCase tries what a file says.
+func holdCase(t *testing.T, file string, d *decoder) {
+	t.Helper()
+	w, tries := readWorld(t, file, "tries")
+	e := w.envoys(d)
+	for line := range strings.Lines(tries) {
+		x, want := readTry(t, line)
+		if d.onUse {
+			x.chance = 1
+		}
+		says := verdictOf
+		if strings.Contains(want, ", ") {
+			says = rulesOf
+		}
+		if got := says(decided(policy.Decide(e.snapshot, x.from, x.Destination))); got != want {
+			t.Errorf("%s: Decide says %s, want %s", x, got, want)
+		}
+		got, steps, err := e.happens(x)
+		if says(got) != want || err != nil {
+			t.Errorf("%s: the proxies say %s, want %s (%v)\n  %s", x, says(got), want, err, strings.Join(steps, "\n  "))
+		}
 	}
 }
 

@@ -58,6 +58,9 @@ type decoder struct {
 	messages map[string]proto.Message
 	seen     interpret.Seen
 	unsaid   bool // rows do not say their hosts
+	onUse    bool // gateways begin without rows
+	came     int  // how much came to gateways
+	fetched  int  // of that, how much had its row fetched
 }
 
 func newDecoder() *decoder {
@@ -204,11 +207,18 @@ func (e *envoys) happens(x tried) (o observed, steps []string, err error) {
 		o.governed(out.Entries)
 		return o, steps, err
 	}
-	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true, Ends: true}
+	class := translate.Class{Kind: translate.Gateway, Gateway: o.Gateway, Port: uint32(gatewayAddress.Port()), OnDemand: true, Ends: true, Fetch: e.onUse}
 	_, gateway := e.class(class, translate.GatewayPoliced(e.snapshot.AuthorizingExit(o.Gateway), nil), "")
+	if x.chance%4 > 0 { // else it has what came before
+		gateway.Forget()
+	}
 	arrives := out.Upstream.Arrives(gatewayAddress, pod)
 	arrives.At = x.At
 	there, err := gateway.Connect(arrives)
+	e.came++
+	if slices.ContainsFunc(there.Steps, func(step string) bool { return strings.Contains(step, "asks the agent") }) {
+		e.fetched++
+	}
 	steps = append(append(steps, "the gateway "+o.Gateway.String()+":"), there.Steps...)
 	if err != nil {
 		return o, steps, err

@@ -54,6 +54,9 @@ func baseFrom(s *registry.Snapshot, c Class, u uses, hosts envoy.InlineHosts, sh
 	}
 	in.Kept.Told = c.Ends
 	if c.Kind == Gateway {
+		if c.Fetch {
+			in.Fetch = s.Mesh.KeepUnused
+		}
 		in.Policies, in.Kept.Authz, in.Kept.Tokens = policyNames(s), s.AuthorizesIn(c.Gateway.Namespace), s.VerifiesIn(c.Gateway.Namespace)
 	}
 	return in

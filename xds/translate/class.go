@@ -40,6 +40,7 @@ type Node struct {
 	// EndsTunnels says that it takes note of tunnels, too, that share their connection (wire.EndsTunnels).
 	EndsTunnels bool
 	Fetch       string // what its agent says of rows (ondemand.FetchMetadata); "" where it cannot hand them out
+	FetchExit   bool   // of a gateway: and it can hand them out there (ondemand.ExitMetadata)
 	Named       bool   // it asks for those by name (ondemand.NamedMetadata)
 	NamesWait   bool   // it answers names no sooner than their rows are there (wire.NamesWaitMetadata)
 	Reconnects  bool   // of a sidecar: its pod's rules lead what it connects to once more back to it (wire.ReconnectsMetadata)
@@ -90,8 +91,8 @@ type Class struct {
 	IPv6      bool
 	Inline    bool
 	Plain     bool
-	Fetch     bool // for sidecars: its agent hands it rows when they are used
-	Named     bool // and asks for them by name
+	Fetch     bool // for sidecars and gateways: its agent hands it rows when they are used
+	Named     bool // for sidecars: and asks for them by name
 	// Reconnects says of sidecars that they can make a client's connection once more.
 	Reconnects bool
 	Ingress    registry.Ingress
@@ -137,6 +138,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		if k := s.ExitService(n.Namespace, n.Labels); k != nil {
 			c.Gateway, c.Port = k.Ref, k.TunnelPort()
 		}
+		c.Fetch = n.FetchExit && n.fetches(s.Mesh.FetchGateways)
 		if who, is := n.ingress(s); is {
 			who.OnDemand = n.Certificates && !n.Inline
 			return Class{Kind: Ingress, Ingress: who, IPv6: n.IPv6, Inline: n.Inline, Plain: n.Plain, Network: c.Network, Client: c.Client}
@@ -144,7 +146,7 @@ func classify(s *registry.Snapshot, n Node) Class {
 		return c
 	}
 	c.Ends, c.Reconnects = n.Ends, n.Reconnects
-	c.Fetch = n.fetches(s)
+	c.Fetch = n.fetches(s.Mesh.Fetch)
 	c.Named = c.Fetch && n.Named
 	c.Inbound, c.Recorded = s.Inbound(n.Namespace, n.Labels, n.address()), s.Recorded(n.Namespace, n.Labels)
 	c.View = s.View(n.Namespace)
@@ -156,13 +158,13 @@ func classify(s *registry.Snapshot, n Node) Class {
 	return c
 }
 
-// fetches says whether a sidecar is given rows when they are used: as its workload says, else as the mesh does.
-func (n Node) fetches(s *registry.Snapshot) bool {
+// fetches says whether a proxy is given rows when they are used: as its workload says, else as the mesh does.
+func (n Node) fetches(inMesh string) bool {
 	switch {
 	case n.Inline || n.Fetch == "":
 		return false
 	case n.Fetch == ondemand.FetchAsMesh:
-		return s.Mesh.Fetch == mesh.OnUse
+		return inMesh == mesh.OnUse
 	default:
 		return n.Fetch == ondemand.OnUse
 	}

@@ -32,6 +32,16 @@ func TestWhoFetches(t *testing.T) {
 	settings := mesh.Default()
 	settings.Fetch = mesh.OnUse
 	if translate.Classify(registry.New(&settings).Snapshot(), gateway).Fetch {
-		t.Error("a gateway's rows are fetched on use")
+		t.Error("the rows of a gateway whose agent does not say that it can are fetched on use")
+	}
+	gateway.FetchExit = true
+	for _, c := range []struct {
+		mesh, agent string
+		want        bool
+	}{{mesh.All, ondemand.FetchAsMesh, false}, {mesh.OnUse, ondemand.FetchAsMesh, true}, {mesh.OnUse, ondemand.All, false}, {mesh.All, ondemand.OnUse, true}} {
+		settings.Fetch, settings.FetchGateways, gateway.Fetch = mesh.OnUse, c.mesh, c.agent
+		if got := translate.Classify(registry.New(&settings).Snapshot(), gateway).Fetch; got != c.want {
+			t.Errorf("of gateways the mesh says %q, the agent %q; fetched: %t", c.mesh, c.agent, got)
+		}
 	}
 }

@@ -279,6 +279,7 @@ const (
 	StateUnderWay = "sallyport.under_way" // as what a request came: "METHOD REGISTERED-IN AUTHORITY PATH#MILLISECONDS", the last of those alone that have come whole; where no exit is, OUTSIDE is in REGISTERED-IN's place
 	StateEnds     = "sallyport.ends"      // how long a request may go on, in milliseconds, by the rules that let it through
 	StateFetched  = "sallyport.fetched"   // of a request that comes again: its host's row was fetched, if there is one
+	StateLacks    = "sallyport.lacks"     // of a question at a gateway: no row that is there is for it, and one may be that was not fetched
 	StateDialled  = "sallyport.dialled"   // the address that the client connected to, where the host leads there
 
 	StateTable  = "sallyport.table"  // the table of the port that a pod's connection goes to: at a node's proxy, and of a silent client's

@@ -3,6 +3,7 @@ package egressgateway
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	cncfcorev3 "github.com/cncf/xds/go/xds/core/v3"
 	cncfmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
@@ -43,6 +44,7 @@ type Inputs struct {
 	Secrets     []farend.Material
 	Policies    []string // resources that an index of policies leads to, by name
 	Kept        envoy.Enforcement
+	Fetch       time.Duration // its rows are given when they are used, and one that is not used any more stays for that long; 0: all are
 }
 
 // base is everything of a gateway that is not about single hosts: the listener that faces the mesh, one table,
@@ -53,7 +55,7 @@ func base(in Inputs) []*resource.Resource {
 		front, tls, tcp = wire.ForwardHTTP, wire.ForwardTLS, wire.ForwardTCP
 	}
 	l := exitListener(in, front)
-	hosts := envoy.RouteTable(wire.ExitRoute, refuseAll(in.Policy), in.Hosts, false)
+	hosts := in.table()
 	envoy.EnableEnforcement(hosts, in.Kept)
 	if !in.Verified {
 		forProxyOnly(hosts)
@@ -65,7 +67,7 @@ func base(in Inputs) []*resource.Resource {
 	}
 	out = append(out, envoy.PlaceholderRow(wire.ExitRoute, in.Hosts)...)
 	if in.Verified {
-		out = append(out, tunnelsBase(in.OnDemand)...)
+		out = append(out, in.tunnelsBase()...)
 	} else {
 		out = append(out, answersBase(envoy.AskedOfForward)...)
 	}
@@ -90,7 +92,7 @@ func forProxyOnly(r *routev3.RouteConfiguration) {
 
 // exitListener is where clients come in: sidecars over mTLS, or, at a forward proxy, programs on loopback.
 func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
-	m := envoy.HCM{Stat: "egress", Route: wire.ExitRoute, Log: log, Connect: true, Exit: true, Gateway: in.Verified, OnDemand: in.OnDemand, Ends: in.Ends}
+	m := envoy.HCM{Stat: "egress", Route: wire.ExitRoute, Log: log, Connect: true, Exit: true, Gateway: in.Verified, OnDemand: in.OnDemand, Ends: in.Ends, Fetch: in.Fetch > 0}
 	front := envoy.FilterChain("egress", nil, m.Filter())
 	if !in.Verified {
 		return envoy.WithFirstByteTimeout(&listenerv3.Listener{
@@ -112,6 +114,15 @@ func exitListener(in Inputs, log wire.Place) *listenerv3.Listener {
 		FilterChains:           []*listenerv3.FilterChain{tunnelChain(in.Trust, wire.ALPNTLS), tunnelChain(in.Trust, wire.ALPNTCP), front},
 		TrafficDirection:       corev3.TrafficDirection_OUTBOUND,
 	}, in.Listen, in.IPv6)
+}
+
+// table is the gateway's one table.
+func (in Inputs) table() *routev3.RouteConfiguration {
+	last := refuseAll(in.Policy)
+	if in.Fetch == 0 {
+		return envoy.RouteTable(wire.ExitRoute, last, in.Hosts, false)
+	}
+	return envoy.StripFetchHeaders(envoy.MarkFetchedOnUse(envoy.RouteTable(wire.ExitRoute, envoy.FetchAtExit(last, wire.ExitRoute), in.Hosts, false), in.Fetch, false))
 }
 
 // refuseAll answers for every host that is not in the table.

@@ -47,9 +47,15 @@ func tunnelChain(trust envoy.TrustDomains, alpn string) *listenerv3.FilterChain 
 }
 
 // tunnelsBase is what is behind: the internal listeners that ask.
-func tunnelsBase(onDemand bool) []*resource.Resource {
+func (in Inputs) tunnelsBase() []*resource.Resource {
 	out := answersBase(envoy.AskedOfGateway)
-	for _, l := range []*listenerv3.Listener{tunnelsTLSListener(onDemand), tunnelsTCPListener(onDemand)} {
+	if in.Fetch > 0 {
+		out = []*resource.Resource{
+			envoy.SealCluster(envoy.QuestionCluster(wire.ExitDecide)), envoy.ScopedRoutes(wire.ExitRoute),
+			envoy.Seal(resource.Listener, wire.ExitDecide, envoy.FetchingTableListener(wire.ExitDecide, wire.ExitRoute, envoy.AskedOfGateway)),
+		}
+	}
+	for _, l := range []*listenerv3.Listener{tunnelsTLSListener(in.OnDemand), tunnelsTCPListener(in.OnDemand)} {
 		out = append(out, envoy.SealCluster(envoy.InternalCluster(l.Name)), envoy.Seal(resource.Listener, l.Name, l))
 	}
 	return out

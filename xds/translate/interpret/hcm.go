@@ -24,6 +24,7 @@ type stream struct {
 	onDemand bool // clusters that are not there are asked for
 	flags    []string
 	details  string
+	said     map[string]string // what a filter tells whom it asks, besides, by its row
 }
 
 // http takes a request.

@@ -47,10 +47,13 @@ func (r *stream) isOff(f *hcmv3.HttpFilter) bool {
 func (r *stream) filter(f *hcmv3.HttpFilter) {
 	config := f.GetTypedConfig()
 	own := r.ownConfig(f.Name)
+	r.said = nil
 	if own.MessageIs(&routev3.FilterConfig{}) {
 		own = unpack(f.Name, own, &routev3.FilterConfig{}).Config
 	}
 	switch {
+	case own.MessageIs(&extauthzv3.ExtAuthzPerRoute{}): // beside how it is configured
+		r.said = unpack(f.Name, own, &extauthzv3.ExtAuthzPerRoute{}).GetCheckSettings().GetContextExtensions()
 	case own.MessageIs(&matchingv3.ExtensionWithMatcherPerRoute{}): // in the place of the matcher alone
 		m := unpack(f.Name, config, &matchingv3.ExtensionWithMatcher{})
 		m.XdsMatcher = unpack(f.Name, own, &matchingv3.ExtensionWithMatcherPerRoute{}).XdsMatcher
@@ -200,6 +203,10 @@ func audienceOf(claim any) (out []string) {
 
 // ask notes that an authorizer is asked, if the filter of access before says so. What it answers nobody knows here: it is taken for yes.
 func (r *stream) ask(m *extauthzv3.ExtAuthz) {
+	if r.said[saidTable] != "" {
+		r.fetchRow(m)
+		return
+	}
 	if s := m.GetHttpService(); s != nil && m.StatPrefix == podsTable {
 		r.askTable(s, m.ClearRouteCache)
 		return

@@ -105,6 +105,8 @@ var knownHTTP = map[string]fields{
 	"envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication":            set("", "rules providers bypass_cors_preflight"),
 	"envoy.extensions.filters.http.ext_authz.v3.ExtAuthz": set("filter_enabled_metadata stat_prefix",
 		"grpc_service http_service transport_api_version failure_mode_allow with_request_body clear_route_cache status_on_error allowed_headers decoder_header_mutation_rules"),
+	"envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute":               set("check_settings", ""),
+	"envoy.extensions.filters.http.ext_authz.v3.CheckSettings":                  set("context_extensions", ""),
 	"envoy.extensions.filters.http.rbac.v3.RBAC":                                set("rules matcher shadow_matcher rules_stat_prefix shadow_rules_stat_prefix", ""),
 	"envoy.extensions.filters.http.rbac.v3.RBACPerRoute":                        set("rbac", ""),
 	"envoy.extensions.filters.http.router.v3.Router":                            set("", "suppress_envoy_headers"),
@@ -121,7 +123,7 @@ var knownRoutes = map[string]fields{
 	"envoy.config.route.v3.ScopedRouteConfiguration.Key":          set("fragments", ""),
 	"envoy.config.route.v3.ScopedRouteConfiguration.Key.Fragment": set("string_key", ""),
 	"envoy.config.route.v3.RouteConfiguration": set(
-		"name virtual_hosts vhds vhost_header ignore_port_in_host_matching request_headers_to_add request_headers_to_remove typed_per_filter_config",
+		"name virtual_hosts vhds vhost_header ignore_port_in_host_matching request_headers_to_add request_headers_to_remove typed_per_filter_config metadata",
 		"response_headers_to_add response_headers_to_remove validate_clusters max_direct_response_body_size_bytes"),
 	"envoy.config.route.v3.Vhds": set("", "config_source"),
 	"envoy.config.route.v3.VirtualHost": set(

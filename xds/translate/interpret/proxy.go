@@ -30,6 +30,7 @@ type Proxy struct {
 	listeners  map[string]*listenerv3.Listener
 	ports      map[uint32][]*listenerv3.Listener
 	tables     map[string]*table
+	fetched    map[string]*table // what the agent has of those whose rows are given when they are used
 	scopes     map[string]string // the tables' names, by the scopes' keys
 	clusters   map[string]*clusterv3.Cluster
 	onDemand   map[string]*clusterv3.Cluster
@@ -43,7 +44,7 @@ type Proxy struct {
 func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err error) {
 	defer caught(&err)
 	p = &Proxy{
-		identity: identity, listeners: map[string]*listenerv3.Listener{}, ports: map[uint32][]*listenerv3.Listener{}, tables: map[string]*table{}, scopes: map[string]string{},
+		identity: identity, listeners: map[string]*listenerv3.Listener{}, ports: map[uint32][]*listenerv3.Listener{}, tables: map[string]*table{}, fetched: map[string]*table{}, scopes: map[string]string{},
 		clusters: map[string]*clusterv3.Cluster{}, onDemand: map[string]*clusterv3.Cluster{}, endpoints: map[string]*endpointv3.ClusterLoadAssignment{}, extensions: map[string]*anypb.Any{},
 	}
 	hosts := map[string][]*routev3.VirtualHost{}
@@ -77,9 +78,13 @@ func New(resources []Resource, identity []string, seen Seen) (p *Proxy, err erro
 			unknown("resources of type %T", m)
 		}
 	}
-	for _, t := range p.tables {
-		if t.config.Vhds != nil {
-			t.add(hosts[t.config.Name])
+	for name, t := range p.tables {
+		switch {
+		case fetchedOnUse(t.config):
+			p.fetched[name] = &table{config: t.config}
+			p.fetched[name].add(hosts[name])
+		case t.config.Vhds != nil:
+			t.add(hosts[name])
 		}
 		t.add(t.config.VirtualHosts)
 	}
