@@ -33,6 +33,7 @@ func (a *attack) manyTunnels(t *testing.T) {
 	sources := map[string]netip.AddrPort{}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
+	a.reach(ctx, t, roots, servers)
 	group, ctx := errgroup.WithContext(ctx)
 	for id, certificate := range map[string]tls.Certificate{appID: a.app, rivalID: a.mesh.issue(t, rivalID, time.Hour)} {
 		client, source, err := a.multiplexed(ctx, certificate)
@@ -57,6 +58,9 @@ func (a *attack) manyTunnels(t *testing.T) {
 		})
 	}
 	if err := group.Wait(); err != nil {
+		for host := range servers {
+			a.logClosed(t, host)
+		}
 		t.Fatal(err)
 	}
 	for id, source := range sources {
@@ -91,6 +95,37 @@ func hello(ctx context.Context, client *http.ClientConn, roots *x509.CertPool, h
 		err = fmt.Errorf("the answer is %q", body)
 	}
 	return err
+}
+
+// reach waits until a tunnel leads to each host, by a connection of its own. One that nobody used before is resolved first, and for a minute after others have asked for names
+// that nobody answers there may be no room for that.
+func (a *attack) reach(ctx context.Context, t *testing.T, roots *x509.CertPool, servers map[string]netip.Addr) {
+	t.Helper()
+	client, _, err := a.multiplexed(ctx, a.app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	for host, server := range servers {
+		if err := world.Within(ctx, 3*time.Minute, func() error { return hello(ctx, client, roots, host, server) }); err != nil {
+			a.logClosed(t, host)
+			t.Fatalf("%s: %v", host, err)
+		}
+	}
+}
+
+// logClosed says what the log has of a host's connections that did not come to a good end.
+func (a *attack) logClosed(t *testing.T, host string) {
+	t.Helper()
+	records, err := a.scene.AuditRecords(t.Context(), "--host", host)
+	if err != nil {
+		t.Log(err)
+	}
+	for _, r := range records {
+		if r.Verdict != record.Allowed || len(r.Flags) > 0 {
+			t.Logf("%+v", r)
+		}
+	}
 }
 
 // recordedAll waits until there is a record of each of a client's tunnels to a host, and not one that mixes them up.
