@@ -172,7 +172,9 @@ func (c *timedTunnel) Close() error {
 	return c.tunnelled.Close()
 }
 
-func (r hostileRole) holds(t *testing.T) {
+// begins waits until the policy is in force at each of the proxy's threads.
+func (r hostileRole) begins(t *testing.T) {
+	t.Helper()
 	own := r.authority(r.host)
 	if err := world.Within(t.Context(), 2*time.Minute, func() error {
 		for range 2 * nodeThreads {
@@ -186,6 +188,11 @@ func (r hostileRole) holds(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (r hostileRole) holds(t *testing.T) {
+	r.begins(t)
+	own := r.authority(r.host)
 	for path, want := range hostilePaths(own) {
 		if got, err := r.ask("GET", path, own, ""); err != nil || got != want {
 			t.Errorf("%s: %d %v, want %d", path, got, err, want)
