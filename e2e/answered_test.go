@@ -21,9 +21,7 @@ func TestAnsweredMeansReached(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
+	addOther(ctx, t, s)
 	app := appOf(s)
 	ports := []uint16{80, 443, 7001}
 	for i := range answeredRounds {

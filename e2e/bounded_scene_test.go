@@ -50,9 +50,7 @@ func longRun() bool { return os.Getenv("SALLYPORT_LONG") != "" }
 // the connections that are open.
 func stuckServers(t *testing.T, s *story.Scene) (hangUp func()) {
 	t.Helper()
-	if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
+	addOther(t.Context(), t, s)
 	s.Outside.Set(stuckHost, time.Minute, otherAddr)
 	var all []func()
 	for _, port := range []uint16{443, stuckTCP, stuckHTTP, blastTCP, blastHTTP, echoTCP} {

@@ -224,9 +224,7 @@ type mover struct {
 
 func newMover(t *testing.T, s *story.Scene) *mover {
 	t.Helper()
-	if _, err := s.World.Outside.Run(t.Context(), 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
+	addOther(t.Context(), t, s)
 	m := &mover{server: whole.NewServer(), app: appOf(s), grpc: map[string]*http.Client{}}
 	listen := func(port uint16, serve func(net.Listener)) {
 		for _, port := range []uint16{port, port + 10000} {

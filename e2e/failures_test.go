@@ -142,9 +142,7 @@ func TestFailuresAreRecordedOnce(t *testing.T) {
 // serve starts the servers, and registers them by the gateway and straight.
 func (w *failures) serve(t *testing.T) {
 	t.Helper()
-	if _, err := w.scene.World.Outside.Run(w.ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
+	addOther(w.ctx, t, w.scene)
 	var ports, secured strings.Builder
 	for what, f := range failuresTried {
 		protocol := "HTTP"

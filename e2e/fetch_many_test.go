@@ -29,10 +29,7 @@ func TestHoldsWhatItUses(t *testing.T) {
 	needRoot(t)
 	ctx, s := setScene(t, story.InNamespaces)
 	many, used := number(t, fetchEntries, 3000), number(t, fetchUsed, usedHosts)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443})
+	serveOther(ctx, t, s, []uint16{80, 443})
 	name := func(i int) string { return fmt.Sprintf("h-%05d.many.test", i) }
 	app := appOf(s).whileOpen(true)
 	register := func(count int) {

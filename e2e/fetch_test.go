@@ -30,10 +30,7 @@ func TestFetchOnUse(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443, 7001})
+	serveOther(ctx, t, s, []uint16{80, 443, 7001})
 	f := &fetch{scene: s, app: appOf(s), made: map[string]netip.Addr{}}
 	f.write(ctx, t)
 	if err := s.SetPolicy(ctx, "REGISTRY_ONLY"); err != nil {

@@ -16,10 +16,7 @@ import (
 func TestLongNames(t *testing.T) {
 	needRoot(t)
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80, 443, 7001})
+	serveOther(ctx, t, s, []uint16{80, 443, 7001})
 	app := appOf(s)
 	for _, c := range []struct {
 		name, scheme, protocol, gateway string

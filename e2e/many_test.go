@@ -25,10 +25,7 @@ func TestManyHostsFewUsed(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80})
+	serveOther(ctx, t, s, []uint16{80})
 	name := func(i int) string { return fmt.Sprintf("h-%04d.many.test", i) }
 	var entries strings.Builder
 	for i := range manyHosts {

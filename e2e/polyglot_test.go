@@ -27,6 +27,21 @@ const greeting = "hello "
 // polyglot is a server outside that takes whatever comes on a port: TLS, HTTP, or lines of text.
 type polyglot struct{ ca *outside.CA }
 
+// addOther gives the hosts outside one address more, otherAddr, which no name leads to by itself.
+func addOther(ctx context.Context, t *testing.T, s *story.Scene) {
+	t.Helper()
+	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveOther has a polyglot at that address.
+func serveOther(ctx context.Context, t *testing.T, s *story.Scene, ports []uint16) {
+	t.Helper()
+	addOther(ctx, t, s)
+	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, ports)
+}
+
 // serve listens on all of the ports until the test ends. On those that speakFirst it does not wait for the client.
 func (p polyglot) serve(t *testing.T, at *world.Host, addr netip.Addr, ports []uint16, speakFirst ...uint16) {
 	t.Helper()

@@ -18,9 +18,7 @@ import (
 func TestTCPPorts(t *testing.T) {
 	needRoot(t)
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
+	addOther(ctx, t, s)
 	const registered, unregistered = 2181, 2182
 	for _, port := range []uint16{registered, unregistered} {
 		serveRUOK(t, s.World.Outside, netip.AddrPortFrom(otherAddr, port))

@@ -35,10 +35,7 @@ var nacked = regexp.MustCompile(`^sallyport_xds_refused_total\S* [1-9]`)
 func TestWrongValuesHarmNobody(t *testing.T) {
 	needRoot(t)
 	ctx, s := setScene(t, story.InNamespaces)
-	if _, err := s.World.Outside.Run(ctx, 0, "ip", "addr", "add", otherAddr.String()+"/24", "dev", "eth0"); err != nil {
-		t.Fatal(err)
-	}
-	polyglot{s.Outside.CA}.serve(t, s.World.Outside, otherAddr, []uint16{80})
+	serveOther(ctx, t, s, []uint16{80})
 	s.Outside.Set("after.wrong.test", time.Minute, otherAddr)
 	if err := s.Config.Write("wrong.yaml", wrongValues); err != nil {
 		t.Fatal(err)

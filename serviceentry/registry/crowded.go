@@ -170,25 +170,28 @@ func (b *batch) countBelow(below map[string]*belowPattern) (turned map[string]ma
 // moved are the namespaces that register a host and did not (+1), or did and do not (-1).
 func moved(was, now []*Service) map[string]int {
 	out := map[string]int{}
-	for _, svc := range now {
-		out[svc.Namespace] = +1
+	for ns := range namespacesOf(now, nil) {
+		out[ns] = +1
 	}
-	for _, svc := range was {
-		if has := slices.ContainsFunc(now, func(s *Service) bool { return s.Namespace == svc.Namespace }); has {
-			delete(out, svc.Namespace)
-		} else {
-			out[svc.Namespace] = -1
+	for ns := range namespacesOf(was, nil) {
+		if out[ns]--; out[ns] == 0 {
+			delete(out, ns)
 		}
 	}
 	return out
 }
 
+// coveredBy gives the hosts that are found by the tail of a pattern.
+func (b *batch) coveredBy(tail string, each func(host string)) {
+	b.covered("*"+strings.TrimPrefix(tail, "*"), each)
+}
+
 // registeredBelow counts the hosts below a pattern.
 func (b *batch) registeredBelow(tail string) map[string]int {
 	out := map[string]int{}
-	b.covered("*"+strings.TrimPrefix(tail, "*"), func(host string) {
+	b.coveredBy(tail, func(host string) {
 		list, _ := b.hosts.Get(host)
-		for ns := range moved(nil, list) {
+		for ns := range namespacesOf(list, nil) {
 			out[ns]++
 		}
 	})
@@ -265,7 +268,7 @@ func (b *batch) crowds(v *VirtualService, ns string) bool {
 // touchBelow marks the hosts of some namespaces below a VirtualService's patterns.
 func (b *batch) touchBelow(v *VirtualService, namespaces []string) {
 	for tail := range v.tails() {
-		b.covered("*"+strings.TrimPrefix(tail, "*"), func(host string) {
+		b.coveredBy(tail, func(host string) {
 			list, _ := b.hosts.Get(host)
 			if slices.ContainsFunc(list, func(svc *Service) bool { return slices.Contains(namespaces, svc.Namespace) }) {
 				b.touched[host] = true

@@ -142,14 +142,7 @@ spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {"80": {mode: DISABLE
 		p := &plane{registry: registry.New(&cfg), known: newInventory(), ready: make(chan struct{}), cluster: &cluster{statuses: statuses}}
 		var told map[config.Key]status.Details
 		apply := func(text string) {
-			read := decode.File("a.yaml", []byte(text))
-			if len(read.Findings) > 0 {
-				t.Fatal(read.Findings)
-			}
-			var changes []config.Change
-			for i := range read.Objects {
-				changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
-			}
+			changes := written(t, text)
 			p.known.apply(changes)
 			s, changed := p.registry.Apply(changes)
 			p.snapshot.Store(s)

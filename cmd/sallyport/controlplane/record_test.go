@@ -17,13 +17,26 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
+// written are a file's objects, of which nothing is to be said.
+func written(t *testing.T, yaml string) []config.Change {
+	t.Helper()
+	read := decode.File("a.yaml", []byte(yaml))
+	if len(read.Findings) > 0 {
+		t.Fatal(read.Findings)
+	}
+	return changesOf(read)
+}
+
+func changesOf(read decode.Result) (changes []config.Change) {
+	for i := range read.Objects {
+		changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
+	}
+	return changes
+}
+
 // standing are a file's objects, and a mesh of them.
 func standing(yaml string) ([]config.Change, *registry.Snapshot) {
-	result := decode.File("e.yaml", []byte(yaml))
-	var changes []config.Change
-	for i := range result.Objects {
-		changes = append(changes, config.Change{Key: result.Objects[i].Key, Object: &result.Objects[i]})
-	}
+	changes := changesOf(decode.File("e.yaml", []byte(yaml)))
 	cfg := mesh.Default()
 	s, _ := registry.New(&cfg).Apply(changes)
 	return changes, s

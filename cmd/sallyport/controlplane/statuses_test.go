@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/config"
-	"github.com/sallyport/sallyport/config/decode"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/identity/ca"
@@ -27,14 +26,7 @@ spec: {host: "*.test", trafficPolicy: {tls: {mode: SIMPLE, credentialName: partn
 	cfg := mesh.Default()
 	p := &plane{registry: registry.New(&cfg), known: newInventory()}
 	apply := func(text string) map[config.Key]string {
-		read := decode.File("a.yaml", []byte(text))
-		if len(read.Findings) > 0 {
-			t.Fatal(read.Findings)
-		}
-		var changes []config.Change
-		for i := range read.Objects {
-			changes = append(changes, config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]})
-		}
+		changes := written(t, text)
 		p.known.apply(changes)
 		s, changed := p.registry.Apply(changes)
 		out := map[config.Key]string{}
@@ -77,11 +69,7 @@ func TestStatusSaysWhatLeadsOthersNowhere(t *testing.T) {
 		{fmt.Sprintf(service, "10.96.0.7"), false},
 		{fmt.Sprintf(service, "None"), true},
 	} {
-		read := decode.File("a.yaml", []byte(step.text))
-		if len(read.Findings) > 0 {
-			t.Fatal(read.Findings)
-		}
-		changes := []config.Change{{Key: read.Objects[0].Key, Object: &read.Objects[0]}}
+		changes := written(t, step.text)
 		p.known.apply(changes)
 		s, changed := p.registry.Apply(changes)
 		d, told := p.details(s, changes, changed)[key]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -162,9 +163,9 @@ func matchesOf(w gatewayapi.World, x asker) (out []asked) {
 // written leaves the match out of the field of a rule that has none.
 func written(r gatewayapi.Route, field string) string {
 	rule, _, _ := strings.Cut(field, ".matches[")
-	i := 0
-	for _, c := range strings.Trim(rule, "rules[]") {
-		i = i*10 + int(c-'0')
+	i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(rule, "rules["), "]"))
+	if err != nil {
+		return field
 	}
 	none := false
 	switch spec := r.Object.Spec.(type) {
