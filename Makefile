@@ -60,6 +60,10 @@ cluster-tools: ## Build what a Kubernetes node consists of, and servers for test
 
 .PHONY: cluster
 cluster: cluster-tools envoy build iceberg ## Bring up a Kubernetes of one node with Sallyport's images, as root; see e2e/cluster.
+	@$(AGAIN) cluster-up
+
+.PHONY: cluster-up
+cluster-up:
 	@go run ./e2e/cluster/cmd up
 	@go run ./e2e/cluster/cmd load
 
@@ -101,17 +105,19 @@ COMPILE   := -test -export -deps -f '{{with .Export}}{{end}}'
 AGAIN     := $(MAKE) --no-print-directory
 AS_ROOT   := $(filter 0,$(shell id -u))
 
-# Tests with real proxies and a real Kubernetes mostly wait. What only computes, and asks no clock, is done in what they leave of the
-# processors; see docs/adr/0123-what-computes-is-done-meanwhile.md. One `go vet` is enough: go test would do a part of it once more for each way to compile.
+# Tests with real proxies and those on a real Kubernetes mostly wait, and do so beside each other. What only computes, and asks no clock, is
+# done in what they leave of the processors; see docs/adr/0123-what-computes-is-done-meanwhile.md. One `go vet` is enough: go test would do a
+# part of it once more for each way to compile.
 .PHONY: test
 test: tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	@e2e/tools/kubernetes kube-apiserver
-	@e2e/tools/meanwhile '$(AGAIN) test-envoys cluster-tools test-tooled $(if $(AS_ROOT),e2e)' '$(AGAIN) cluster-tools test-computed'
+	@e2e/tools/meanwhile '$(AGAIN) cluster-tools test-computed' $(if $(AS_ROOT),'$(AGAIN) cluster-tools cluster-up test-cluster') \
+	  '$(AGAIN) test-envoys cluster-tools test-tooled'
 	@$(AGAIN) test-raced
 
 .PHONY: test-code
 test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
-	@e2e/tools/meanwhile '$(AGAIN) test-envoys test-tooled' '$(AGAIN) test-computed'
+	@e2e/tools/meanwhile '$(AGAIN) test-computed' '$(AGAIN) test-envoys test-tooled'
 	@$(AGAIN) test-raced
 
 .PHONY: test-envoys
@@ -155,6 +161,10 @@ test-skew: tools build ## Tests with programs of two releases, these and those o
 
 .PHONY: e2e
 e2e: cluster ## Install the chart on that cluster and hold it to its promises, as root. KEEP=1 leaves the cluster.
+	@$(AGAIN) test-cluster
+
+.PHONY: test-cluster
+test-cluster:
 	go test -vet=off -p 1 -timeout 60m -count=1 -v ./e2e/cluster ./e2e/incluster
 	SALLYPORT_CONFORMANCE=all go test -vet=off -timeout 40m -count=1 ./e2e/conformance
 	@if [[ -z "$(KEEP)" ]]; then go run ./e2e/cluster/cmd down; fi

@@ -3,7 +3,9 @@ package tools
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -21,7 +23,7 @@ func TestModulesArePinnedAlike(t *testing.T) {
 }
 
 func TestScriptsParse(t *testing.T) {
-	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "kafka", "golangci-lint", "lib.sh", "failures", "skew"} {
+	for _, script := range []string{"packages", "envoy", "axe", "kubernetes", "coredns", "helm", "versitygw", "istioecho", "ocsf", "spark", "iceberg", "icebergspark", "kafka", "golangci-lint", "lib.sh", "failures", "meanwhile", "skew"} {
 		if out, err := exec.Command("bash", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", script, err, out)
 		}
@@ -69,5 +71,41 @@ FAIL	example.test/plain	0.2s
 `
 	if err != nil || string(out) != want {
 		t.Errorf("%v: said\n%swant\n%s", err, out, want)
+	}
+}
+
+// What waits runs beside each other: each of the two goes on only when the other is there. What fails ends nothing else.
+func TestMeanwhile(t *testing.T) {
+	script, err := filepath.Abs("meanwhile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, first, second, computing string
+		fails                          bool
+	}{
+		{name: "all succeed", first: "true", second: "true", computing: "true"},
+		{name: "the first fails", first: "false", second: "true", computing: "true", fails: true},
+		{name: "the second fails", first: "true", second: "false", computing: "true", fails: true},
+		{name: "what computes fails", first: "true", second: "true", computing: "false", fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder := t.TempDir()
+			for _, name := range []string{"to", "fro"} {
+				if err := syscall.Mkfifo(filepath.Join(folder, name), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(script, "echo computed; "+test.computing,
+				"echo go >to; read -r <fro; echo first; "+test.first, "read -r <to; echo go >fro; echo second; "+test.second)
+			cmd.Dir = folder
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != test.fails {
+				t.Errorf("error: %v", err)
+			}
+			if want := "first\nsecond\ncomputed\n"; string(out) != want {
+				t.Errorf("said %q, want %q", out, want)
+			}
+		})
 	}
 }
