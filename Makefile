@@ -112,13 +112,11 @@ AS_ROOT   := $(filter 0,$(shell id -u))
 test: tools build iceberg ## All tests, with real Envoys and a real Kubernetes; as root in network namespaces too.
 	@e2e/tools/kubernetes kube-apiserver
 	@e2e/tools/meanwhile '$(AGAIN) cluster-tools test-computed' $(if $(AS_ROOT),'$(AGAIN) cluster-tools cluster-up test-cluster') \
-	  '$(AGAIN) test-envoys cluster-tools test-tooled'
-	@$(AGAIN) test-raced
+	  '$(AGAIN) test-envoys cluster-tools test-tooled test-raced'
 
 .PHONY: test-code
 test-code: tools build iceberg ## Of these, all that needs no Kubernetes.
-	@e2e/tools/meanwhile '$(AGAIN) test-computed' '$(AGAIN) test-envoys test-tooled'
-	@$(AGAIN) test-raced
+	@e2e/tools/meanwhile '$(AGAIN) test-computed' '$(AGAIN) test-envoys test-tooled test-raced'
 
 .PHONY: test-envoys
 test-envoys:
