@@ -75,8 +75,8 @@ func NewWithoutSecrets(cfg *mesh.Config) *Registry {
 	return r
 }
 
-// Bounded has a VirtualService come to fewer matches for hosts below its patterns than route.MostRows, before anything is applied: what follows where there are
-// too many is tried with few.
+// Bounded has VirtualServices and DestinationRules come to fewer rows for hosts below their patterns than route.MostRows, before anything is applied: what follows where
+// there are too many is tried with few.
 func (r *Registry) Bounded(rows int) *Registry {
 	r.snap.mostRows = rows
 	return r
@@ -201,33 +201,36 @@ type batch struct {
 	askedAgain map[config.Key]bool // VirtualServices and Gateways by which ingress gateways may be asked for other names, or lead elsewhere
 	named      map[string]bool     // the names that are to be looked at again
 
-	gatewayAPI *ordered.Edit[*config.Object]
-	attached   *ordered.Edit[int]
-	setServers *ordered.Edit[*setServers]
-	secured    *ordered.Edit[gatewayapi.Secured]
-	remade     map[config.Key]bool // Gateways and routes of the Gateway API that are to be made again
-	reset      map[config.Key]bool // Gateways whose ListenerSets may be others
-	reread     map[config.Key]bool // ListenerSets whose listeners are to be read again
-	setsCopied map[config.Key]bool // the Gateways whose lists of ListenerSets are next's own
-	recount    map[string]bool     // patterns, by tailOf, that more or fewer VirtualServices are for
-	rejudged   map[config.Key]bool // VirtualServices that are others now
-	rejoined   map[ledService]bool // and of what all routes that are for it make something else
-	retold     map[config.Key]bool // its objects of which something else may be to be told
+	gatewayAPI    *ordered.Edit[*config.Object]
+	attached      *ordered.Edit[int]
+	setServers    *ordered.Edit[*setServers]
+	secured       *ordered.Edit[gatewayapi.Secured]
+	remade        map[config.Key]bool       // Gateways and routes of the Gateway API that are to be made again
+	reset         map[config.Key]bool       // Gateways whose ListenerSets may be others
+	reread        map[config.Key]bool       // ListenerSets whose listeners are to be read again
+	setsCopied    map[config.Key]bool       // the Gateways whose lists of ListenerSets are next's own
+	recount       map[string]bool           // patterns, by tailOf, that more or fewer VirtualServices and DestinationRules are for
+	rejudged      map[config.Key]bool       // VirtualServices that are others now
+	rejudgedRules map[*DestinationRule]bool // and DestinationRules for patterns
+	rejoined      map[ledService]bool       // and of what all routes that are for it make something else
+	retold        map[config.Key]bool       // its objects of which something else may be to be told
 
-	refronted     map[config.Key]bool                      // pods that may ask for another waypoint, or none
-	reclaimed     map[netip.Addr]bool                      // addresses that may be another pod's, or nobody's
-	fronted       map[string]bool                          // namespaces in which other pods may take mutual TLS for a waypoint's sake
-	fronting      map[string]map[selectedBy][]*KubeService // the Services of a namespace that have a waypoint; made when it is asked for
-	rewired       bool                                     // which networks there are, and how they are reached, may be otherwise
-	netsMoved     bool                                     // what the cluster's networks are made from
-	placesMoved   bool                                     // where Nodes are
-	secretsCopied bool                                     // next has a map of its own
-	credsCopied   bool                                     // next has a map of its own
-	specialCopied bool                                     // next has a map of its own
-	reasonsOf     map[string]map[string]int                // whose reasons next has maps of its own of
-	crowdedCopied bool                                     // next has a map of its own
-	madeCopied    bool                                     // next has a map of its own
-	exitWas       map[Ref]bool                             // gateways whose count changed: whether anything left by them before
+	refronted          map[config.Key]bool                      // pods that may ask for another waypoint, or none
+	reclaimed          map[netip.Addr]bool                      // addresses that may be another pod's, or nobody's
+	fronted            map[string]bool                          // namespaces in which other pods may take mutual TLS for a waypoint's sake
+	fronting           map[string]map[selectedBy][]*KubeService // the Services of a namespace that have a waypoint; made when it is asked for
+	rewired            bool                                     // which networks there are, and how they are reached, may be otherwise
+	netsMoved          bool                                     // what the cluster's networks are made from
+	placesMoved        bool                                     // where Nodes are
+	secretsCopied      bool                                     // next has a map of its own
+	credsCopied        bool                                     // next has a map of its own
+	specialCopied      bool                                     // next has a map of its own
+	reasonsOf          map[string]map[string]int                // whose reasons next has maps of its own of
+	crowdedCopied      bool                                     // next has a map of its own
+	crowdedAtCopied    bool                                     // next has a map of its own
+	crowdedRulesCopied bool                                     // next has a map of its own
+	madeCopied         bool                                     // next has a map of its own
+	exitWas            map[Ref]bool                             // gateways whose count changed: whether anything left by them before
 }
 
 func (r *Registry) begin() *batch {
@@ -244,7 +247,7 @@ func (r *Registry) begin() *batch {
 		sealed: map[string][]*Service{}, hashed: map[*Endpoint]uint64{}, renamed: map[string]bool{},
 		policed: map[string]bool{}, populated: map[string]bool{}, authorized: map[string]bool{}, authenticated: map[string]bool{}, recorded: map[string]bool{},
 		names: next.names.Edit(), leading: next.leading.Edit(), askedAgain: map[config.Key]bool{}, named: map[string]bool{},
-		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, recount: map[string]bool{}, rejudged: map[config.Key]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
+		gatewayAPI: next.gatewayAPI.Edit(), attached: next.attached.Edit(), setServers: next.setServers.Edit(), secured: next.secured.Edit(), remade: map[config.Key]bool{}, reset: map[config.Key]bool{}, reread: map[config.Key]bool{}, setsCopied: map[config.Key]bool{}, recount: map[string]bool{}, rejudged: map[config.Key]bool{}, rejudgedRules: map[*DestinationRule]bool{}, rejoined: map[ledService]bool{}, retold: map[config.Key]bool{}, refronted: map[config.Key]bool{}, reclaimed: map[netip.Addr]bool{}, fronted: map[string]bool{}, fronting: map[string]map[selectedBy][]*KubeService{},
 	}
 }
 
