@@ -28,6 +28,9 @@ func TestWhatAnObjectComesTo(t *testing.T) {
 	rule := func(subsets int) string {
 		return "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: x, namespace: a}\nspec: {host: h1.test, subsets: [" + times(subsets, "{name: sN, labels: {v: N}}") + "]}"
 	}
+	named := func(names int) string {
+		return strings.Replace(rule(1), "spec: {", "spec: {trafficPolicy: {tls: {mode: SIMPLE, subjectAltNames: ["+times(names, "nN.test")+"]}}, ", 1)
+	}
 	led := func(hosts, matches int) string {
 		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x, namespace: a}\nspec: {hosts: [" + times(hosts, "hN.test") + "], http: [{match: [" +
 			times(matches, "{uri: {prefix: /N}}") + "], route: [{destination: {host: h1.test}}]}]}"
@@ -48,6 +51,8 @@ func TestWhatAnObjectComesTo(t *testing.T) {
 		{"too many names", strings.Replace(entry(256, 2, 1), "resolution:", "subjectAltNames: ["+times(129, "nN.test")+"], resolution:", 1), "spec.subjectAltNames: \"129\": proxies are told of each of them for each host at each port, 66048 times in all"},
 		{"many subsets", rule(256), ""},
 		{"too many subsets", rule(257), "too many subsets"},
+		{"many names of a rule", named(256), ""},
+		{"too many names of a rule", named(257), "spec.trafficPolicy.tls.subjectAltNames: \"257\": too many names"},
 	} {
 		r := decode.File("a.yaml", []byte(strings.ReplaceAll(c.text, "labels: {v: ", "labels: {v: l")))
 		if len(r.Objects) != 1 {
@@ -152,6 +157,97 @@ func TestCrowdedPatterns(t *testing.T) {
 			if !strings.Contains(said[i], says) {
 				t.Errorf("%d matches: %q, want %q", c.matches, said[i], says)
 			}
+		}
+	}
+}
+
+// TestCrowdedRules: a DestinationRule for a pattern whose subsets, or names, are too many for what a namespace registers below it is warned of, and of that namespace.
+func TestCrowdedRules(t *testing.T) {
+	const meta = "apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: x, namespace: a}\nspec: {host: '*.many.test', "
+	subsets := func(n int) string { return meta + "subsets: [" + times(n, "{name: sN}") + "]}\n" }
+	names := func(n int) string {
+		return meta + "trafficPolicy: {portLevelSettings: [{port: {number: 80}, tls: {mode: SIMPLE, subjectAltNames: [" + times(n, "nN.test") + "]}}]}}\n"
+	}
+	entry := func(ns, host, gateway string) string {
+		return "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: x, namespace: " + ns + ", annotations: {egress.sallyport.io/gateway: " + gateway + "}}\nspec: {location: MESH_EXTERNAL, resolution: DNS, hosts: [" +
+			times(256, host) + "], ports: [" + times(16, "{number: 8N, name: http-N, protocol: HTTP}") + "]}\n"
+	}
+	for _, c := range []struct {
+		text string
+		says []string
+	}{
+		{subsets(15) + entry("a", "nN.many.test", "direct"), nil}, // 16 × 4096 clusters
+		{names(64) + entry("a", "nN.many.test", "direct"), nil},
+		{names(65) + entry("a", "nN.many.test", "direct"), []string{"spec.trafficPolicy.tls: subjectAltNames: as many as 65 come to more than 262144 in all at all the ports that namespace a registers below the rule's host"}},
+		{names(65) + entry("a", "nN.many.test", "istio-system/out"), []string{"namespace a registers"}}, // the gateway is told of names, too
+		{names(65) + entry("a", "nN.many.test", "direct") + entry("b", "oN.many.test", "direct"), []string{"namespace a registers", "namespace b registers"}},
+		{names(65) + entry("b", "nN.other.test", "direct"), nil},
+	} {
+		r := decode.File("a.yaml", []byte(c.text))
+		if len(r.Findings) > 0 {
+			t.Fatal(r.Findings)
+		}
+		var said []string
+		for _, f := range admission.Check(r.Objects, mesh.Default()) {
+			if strings.Contains(f.Message, "registers below") {
+				said = append(said, f.String())
+			}
+		}
+		if len(said) != len(c.says) {
+			t.Errorf("%q, want %q", said, c.says)
+			continue
+		}
+		for i, says := range c.says {
+			if !strings.Contains(said[i], says) {
+				t.Errorf("%q, want %q", said[i], says)
+			}
+		}
+	}
+	var many strings.Builder
+	many.WriteString(subsets(31)) // an entry of 32 hosts and 16 ports comes to 16,384 clusters
+	for i := range 17 {
+		many.WriteString("---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: " + fmt.Sprint("x", i) + ", namespace: a, annotations: {egress.sallyport.io/gateway: direct}}\nspec: {location: MESH_EXTERNAL, resolution: DNS, hosts: [" +
+			times(32, fmt.Sprintf("nN.x%d.many.test", i)) + "], ports: [" + times(16, "{number: 8N, name: http-N, protocol: HTTP}") + "]}\n")
+	}
+	r := decode.File("a.yaml", []byte(many.String()))
+	said := 0
+	for _, f := range admission.Check(r.Objects, mesh.Default()) {
+		if strings.Contains(f.Message, "its 31 subsets come to more than 262144 clusters at all the ports that namespace a registers below its host") && f.Field == "spec.subsets" {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("%d warnings of subsets, %v", said, r.Findings)
+	}
+}
+
+// TestCrowdedGateways: a VirtualService that comes to too many matches at the ports, or for the names, of a namespace's Gateways is warned of.
+func TestCrowdedGateways(t *testing.T) {
+	led := func(hosts string, matches int) string {
+		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: x, namespace: a}\nspec: {hosts: [" + hosts + "], gateways: [b/g, a/g], http: [{match: [" + times(matches, "{uri: {prefix: /N}}") + "], route: [{destination: {host: n1.many.test}}]}]}\n"
+	}
+	gateway := func(ns string, ports int, hosts string) string {
+		return "---\napiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: g, namespace: " + ns + "}\nspec: {selector: {istio: in}, servers: [" + times(ports, "{port: {number: 1N, name: http-N, protocol: HTTP}, hosts: ["+hosts+"]}") + "]}\n"
+	}
+	for _, c := range []struct{ text, says string }{
+		{led(times(128, "hN.test"), 128) + gateway("b", 64, "'*'") + gateway("a", 1, "'*'"), ""},
+		{led(times(128, "hN.test"), 128) + gateway("b", 65, "'*'") + gateway("a", 1, "'*'"), "spec.gateways: it comes to more than 1048576 matches at the ports of Gateways of namespace b, where each is told for each name"},
+		{led("'*'", 1024) + gateway("b", 2, times(512, "hN.test")), ""},
+		{led("'*'", 1024) + gateway("b", 3, times(512, "hN.test")), "Gateways of namespace b"},
+		{led("h1.test", 4096) + gateway("b", 1, times(512, "hN.test")), ""},
+	} {
+		r := decode.File("a.yaml", []byte(c.text))
+		if len(r.Findings) > 0 {
+			t.Fatal(r.Findings)
+		}
+		var said []string
+		for _, f := range admission.Check(r.Objects, mesh.Default()) {
+			if strings.Contains(f.Message, "it comes to more than") {
+				said = append(said, f.String())
+			}
+		}
+		if all := strings.Join(said, "\n"); len(said) > 1 || (all == "") != (c.says == "") || !strings.Contains(all, c.says) {
+			t.Errorf("%.120s: %q, want %q", c.text, all, c.says)
 		}
 	}
 }

@@ -31,6 +31,28 @@ func (w *world) checkCrowded(r *report, v *networking.VirtualService) {
 	}
 }
 
+// checkCrowdedGateways warns of a VirtualService by which nothing goes at Gateways of a namespace, since it comes to too many matches at their ports. The registry says so, which is
+// asked where it may be.
+func (w *world) checkCrowdedGateways(r *report, v *networking.VirtualService) {
+	names := 0
+	for _, g := range route.Gateways(v.Gateways, r.of.Namespace) {
+		servers, _ := w.serversOf(g)
+		for _, s := range servers {
+			names += len(v.Hosts) + len(s.Hosts)
+		}
+	}
+	if names == 0 {
+		return
+	}
+	routes := route.Parse(&r.of, v).Resolve(len(v.Hosts), w.delegated(r.of.Namespace))
+	if routes.Rows()*names <= route.MostRows {
+		return
+	}
+	for _, why := range w.applied().CrowdedAt(r.of.Key) {
+		r.warn("spec.gateways", nil, why+", and nothing goes by it there", registry.FewerPorts)
+	}
+}
+
 // registeredBelow counts the hosts below patterns by the namespaces that register them.
 func (w *world) registeredBelow(patterns []string) map[string]int {
 	out := map[string]int{}
@@ -55,6 +77,13 @@ func (w *world) registeredBelow(patterns []string) map[string]int {
 		}
 	}
 	return out
+}
+
+// CrowdedSubsets is what is said of an entry for one of whose hosts no subset of a DestinationRule counts, since there is too much below the rule's host.
+func CrowdedSubsets(entry config.Object, by config.Key, host, why string) Finding {
+	r := &report{of: entry}
+	r.warn("spec.hosts", host, "no subset of "+by.String()+" counts: "+why+", and nothing that leads to one is sent", registry.FewerSubsetsBelow)
+	return r.findings[0]
 }
 
 // TooCrowded is what is said of an entry to whose host nothing goes by a VirtualService, since there are too many like it.

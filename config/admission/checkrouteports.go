@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -33,18 +34,15 @@ type registration struct {
 // registrationOf is nil where it is not known what a host's ports are: nobody registers it itself, or a Service does that is another name for one.
 func (w *world) registrationOf(n host.Name) *registration {
 	out := &registration{several: len(w.hosts[n]) > 1 || len(w.hosts[n]) > 0 && w.services[n]}
+	for p := range w.portsRegistered(n) {
+		out.add(p.number, p.protocol)
+	}
 	for _, e := range w.hosts[n] {
-		for _, p := range e.spec.Ports {
-			out.add(p.Number, w.protocolRead(p.Number, registry.ParseProtocol(p.Protocol)))
-		}
 		out.at(e.spec.Addresses)
 	}
 	if svc := w.specs[n]; svc != nil {
 		if svc.Spec.Type == corev1.ServiceTypeExternalName {
 			return nil
-		}
-		for _, p := range svc.Spec.Ports {
-			out.add(uint32(p.Port), w.protocolRead(uint32(p.Port), registry.KubeProtocol(p)))
 		}
 		ips := svc.Spec.ClusterIPs
 		if len(ips) == 0 {
@@ -57,6 +55,32 @@ func (w *world) registrationOf(n host.Name) *registration {
 	}
 	slices.SortStableFunc(out.ports, func(a, b registeredPort) int { return int(a.number) - int(b.number) })
 	return out
+}
+
+// portRegistered is a port as one object registers it.
+type portRegistered struct {
+	registeredPort
+	target uint32 // 0: its own number, or one that each pod has for it
+}
+
+// portsRegistered goes through the ports by which objects register exactly a host.
+func (w *world) portsRegistered(n host.Name) iter.Seq[portRegistered] {
+	return func(yield func(portRegistered) bool) {
+		for _, e := range w.hosts[n] {
+			for _, p := range e.spec.Ports {
+				if !yield(portRegistered{registeredPort{p.GetNumber(), w.protocolRead(p.GetNumber(), registry.ParseProtocol(p.GetProtocol()))}, p.GetTargetPort()}) {
+					return
+				}
+			}
+		}
+		if svc := w.specs[n]; svc != nil {
+			for _, p := range svc.Spec.Ports {
+				if !yield(portRegistered{registeredPort{uint32(p.Port), w.protocolRead(uint32(p.Port), registry.KubeProtocol(p))}, uint32(p.TargetPort.IntVal)}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // protocolRead is a port's protocol by the mesh's settings.

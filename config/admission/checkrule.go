@@ -94,7 +94,7 @@ func (w *world) checkGateways(r *report, v *networking.VirtualService) {
 		if !qualified || ns == "." {
 			name, ns = strings.TrimPrefix(g, "./"), r.of.Namespace
 		}
-		if g == meshGateway || w.gateways[ns+"/"+name] {
+		if g == meshGateway || w.gateways[ns+"/"+name] != nil {
 			continue
 		}
 		fix := "create the Gateway, or mend the name"

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config/host"
 )
@@ -45,39 +44,31 @@ func (w *world) portsOf(n host.Name) (has map[uint32]bool, targets map[uint32][]
 		has[port] = true
 		if target != 0 && target != port && !slices.Contains(targets[target], port) {
 			targets[target] = append(targets[target], port)
+			slices.Sort(targets[target])
 		}
 	}
-	entry := func(e *entry) {
-		for _, p := range e.spec.Ports {
-			note(p.GetNumber(), p.GetTargetPort())
+	of := func(h host.Name) {
+		for p := range w.portsRegistered(h) {
+			note(p.number, p.target)
 		}
 	}
-	service := func(spec *corev1.Service) {
-		for _, p := range spec.Spec.Ports {
-			note(uint32(p.Port), uint32(p.TargetPort.IntVal))
+	of(n)
+	for _, h := range w.wildcards {
+		if h != n && host.Matches(h, n) {
+			of(h)
 		}
-	}
-	for _, h := range append([]host.Name{n}, w.wildcards...) {
-		if h == n || host.Matches(h, n) {
-			for _, e := range w.hosts[h] {
-				entry(e)
-			}
-		}
-	}
-	if spec := w.specs[n]; spec != nil {
-		service(spec)
 	}
 	if !n.IsWildcard() {
 		return has, targets
 	}
-	for _, e := range w.entries {
-		if slices.ContainsFunc(e.names, func(h host.Name) bool { return host.Matches(n, h) }) {
-			entry(e)
+	for h := range w.hosts {
+		if h != n && host.Matches(n, h) {
+			of(h)
 		}
 	}
-	for h, spec := range w.specs {
-		if host.Matches(n, h) {
-			service(spec)
+	for h := range w.specs {
+		if h != n && w.hosts[h] == nil && host.Matches(n, h) {
+			of(h)
 		}
 	}
 	return has, targets

@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // clientTLS checks what settings for TLS towards a server say against each other. What a proxy may do of them is found by
@@ -21,6 +22,7 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 		r.unverified(field, t, simple, mutual)
 	}
 	r.serverName(at(field, "sni"), t.Sni)
+	r.atMost(at(field, "subjectAltNames"), len(t.SubjectAltNames), registry.MostNames, "names", "")
 	r.credential(at(field, "credentialName"), t.CredentialName)
 	files := map[string]string{"clientCertificate": t.ClientCertificate, "privateKey": t.PrivateKey, "caCertificates": t.CaCertificates, "caCrl": t.CaCrl}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
 // clusterDomain ends the names of Kubernetes Services.
@@ -33,7 +34,8 @@ type world struct {
 	gatewayHosts map[host.Name]bool            // the Services of gateways; made when it is asked for
 	secrets      map[string]bool               // "namespace/name", and "namespace/" of each that has one
 	namespaces   map[string]config.Object
-	gateways     map[string]bool // "namespace/name"
+	gateways     map[string]*config.Object           // by "namespace/name"
+	servers      map[string][]registry.GatewayServer // of those; made when they are asked for
 	kubeGateways map[config.Key]config.Object
 	classes      map[gatewayv1.ObjectName]config.Object
 	rules        map[host.Name][]*networking.DestinationRule
@@ -49,6 +51,7 @@ type world struct {
 	exitServices []serviceOfGateway                   // made when they are asked for, as the next
 	ingressFound []serviceOfGateway
 	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for
+	snapshot     *registry.Snapshot          // made when it is asked for
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -63,7 +66,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 	objects, findings := sorted(objs)
 	w := &world{
 		cfg: cfg, objects: objects,
-		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, specs: map[host.Name]*corev1.Service{}, gateways: map[string]bool{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
+		hosts: map[host.Name][]*entry{}, services: map[host.Name]bool{}, specs: map[host.Name]*corev1.Service{}, gateways: map[string]*config.Object{}, kubeGateways: map[config.Key]config.Object{}, classes: map[gatewayv1.ObjectName]config.Object{},
 		keySets: map[string]map[config.Key]bool{}, virtual: map[config.Key]*config.Object{},
 		headless: map[string]map[string]*config.Object{}, podAddresses: map[string]map[string]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
@@ -93,7 +96,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		case *networking.VirtualService:
 			w.virtual[o.Key] = &objects[i]
 		case *networking.Gateway:
-			w.gateways[o.Namespace+"/"+o.Name] = true
+			w.gateways[o.Namespace+"/"+o.Name] = &objects[i]
 		case *corev1.Service:
 			n := host.Name(o.Name + "." + o.Namespace + "." + clusterDomain)
 			w.services[n], w.specs[n] = true, spec

@@ -121,10 +121,7 @@ func (a InboundAttempt) judged(s *registry.Snapshot, v Verdict, read, mutual boo
 
 // judge asks AuthorizationPolicies: those that have an authorizer asked, those that deny, and those that allow.
 func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Attempt) Verdict {
-	unknown := false
-	what.AddressAsked = func() { unknown = true }
-	destination := false
-	what.DestinationAsked = func() { destination = true }
+	unknown := noteUnknown(what)
 	asks, denied := v.askFirst(s, set, what)
 	if !denied {
 		v.authorize(set, what)
@@ -134,12 +131,8 @@ func (v Verdict) judge(s *registry.Snapshot, set authz.Set, what *authz.Attempt)
 			v.Reason += "; allowed by " + r.Policy.Key.String() + ": " + r.RuleName()
 		}
 	}
-	if v.Authorization.AddressUnknown = unknown; unknown {
-		v.Reason += addressUnknown
-	}
-	if destination {
-		v.Reason += destinationUnknown
-	}
+	v.Authorization.AddressUnknown = unknown.address
+	v.Reason += unknown.words()
 	v.tellAsked()
 	if !v.Allowed {
 		v.Cluster = ""

@@ -44,25 +44,22 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 }
 
 func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken egresspolicy.Protocol, r route.Request) bool {
-	unknown, destination := false, false
 	what := &authz.Attempt{
 		Domains: domainsOf(a.snap),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == egresspolicy.TLS, Request: requestAsked(spoken, r),
-		AddressAsked: func() { unknown = true; r.AddressAsked() }, DestinationAsked: func() { destination = true },
+		AddressAsked: r.AddressAsked,
 	}
+	unknown := noteUnknown(what)
 	asks, denied := v.askFirst(a.snap, set, what)
 	if denied {
 		return false
 	}
 	open := v.authorize(set, what)
 	v.Authorization.Asks = asks
-	if v.Authorization.AddressUnknown = unknown; unknown && !open {
-		v.Reason += addressUnknown
-	}
-	if destination && !open {
-		v.Reason += destinationUnknown
+	if v.Authorization.AddressUnknown = unknown.address; !open {
+		v.Reason += unknown.words()
 	}
 	return open
 }
@@ -93,6 +90,32 @@ func (v *Verdict) tellAsked() {
 	if r := v.Authorization.Asks; r != nil && v.Allowed {
 		v.Reason += "; the provider " + r.Policy.Provider + " is asked first, as " + r.Policy.Key.String() + " wants, and may deny it"
 	}
+}
+
+// unknownHere is what rules ask for that nobody knows here: the client's address, and where it came to.
+type unknownHere struct{ address, destination bool }
+
+// noteUnknown has it noted of what is asked. Who is told already that the address is asked for is told still.
+func noteUnknown(what *authz.Attempt) *unknownHere {
+	u, tell := &unknownHere{}, what.AddressAsked
+	what.AddressAsked = func() {
+		if u.address = true; tell != nil {
+			tell()
+		}
+	}
+	what.DestinationAsked = func() { u.destination = true }
+	return u
+}
+
+// words end a reason that depends on it.
+func (u *unknownHere) words() (text string) {
+	if u.address {
+		text += addressUnknown
+	}
+	if u.destination {
+		text += destinationUnknown
+	}
+	return text
 }
 
 // destinationUnknown ends the reason of what a rule closes since nobody can tell where it came to.

@@ -81,23 +81,7 @@ func TestCrowdingIsOnesOwn(t *testing.T) {
 		cfg := mesh.Default()
 		cfg.OutboundAllowAny = false
 		r := registry.New(&cfg).Bounded(matches * most)
-		known := map[config.Key]config.Object{}
-		apply := func(text string, there bool) {
-			read := decode.File("objects.yaml", []byte(text))
-			var changes []config.Change
-			for i := range read.Objects {
-				o := &read.Objects[i]
-				c := config.Change{Key: o.Key, Object: o}
-				if known[o.Key] = *o; !there {
-					c.Object = nil
-				}
-				changes = append(changes, c)
-			}
-			if len(read.Findings) > 0 || len(changes) == 0 {
-				t.Fatalf("%v\n%s", read.Findings, text)
-			}
-			r.Apply(changes)
-		}
+		apply := func(text string, there bool) { applyText(t, r, text, there) }
 		gateway := []string{"direct", "istio-system/istio-egressgateway"}[seed%2]
 		apply(belowMany("shop", "end", gateway, "end.test"), true)
 		apply(belowMany("near", "end", gateway, "end.test"), true)
@@ -130,6 +114,94 @@ func TestCrowdingIsOnesOwn(t *testing.T) {
 						v := policy.Decide(r.Snapshot(), policy.Workload{Namespace: by, Name: "app"}, parse(t, fmt.Sprintf("http://h%d.%s.many.test/", i, of)))
 						if want := !counts || n <= most; v.Allowed != want {
 							t.Fatalf("seed %d: from %s to one of %d hosts of %s, routes %t: %+v", seed, by, n, of, counts, v)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// applyText applies the objects of a text, or takes them away.
+func applyText(t *testing.T, r *registry.Registry, text string, there bool) {
+	t.Helper()
+	read := decode.File("objects.yaml", []byte(text))
+	var changes []config.Change
+	for i := range read.Objects {
+		c := config.Change{Key: read.Objects[i].Key, Object: &read.Objects[i]}
+		if !there {
+			c.Object = nil
+		}
+		changes = append(changes, c)
+	}
+	if len(read.Findings) > 0 || len(changes) == 0 {
+		t.Fatalf("%v\n%s", read.Findings, text)
+	}
+	r.Apply(changes)
+}
+
+// TestCrowdedRulesAreOnesOwn: whatever namespaces register below a DestinationRule's pattern, its subsets and its names of certificates do not count for those that register
+// too much, and for the others they do. What would be sent to a subset, or without the names being asked for, is not sent.
+func TestCrowdedRulesAreOnesOwn(t *testing.T) {
+	const most, ports = 3, 2
+	namespaces := []string{"shop", "near", "istio-system"}
+	for seed := range uint64(registrytest.Times(20)) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		cfg := mesh.Default()
+		cfg.OutboundAllowAny = false
+		subsets := seed%3 != 0
+		says, subset, bound := "trafficPolicy: {tls: {mode: SIMPLE, subjectAltNames: [a.test, b.test, c.test]}}", "", 3*ports*most
+		if subsets {
+			says, subset, bound = "subsets: [{name: s1}, {name: s2}, {name: s3}]", ", subset: s2", 4*ports*most
+		}
+		r := registry.New(&cfg).Bounded(bound)
+		gateway := "direct"
+		if seed%3 == 0 && seed%2 == 0 {
+			gateway = "istio-system/istio-egressgateway"
+		}
+		for _, by := range namespaces[:2] {
+			var routes []string
+			for _, of := range namespaces {
+				for i := range 6 {
+					routes = append(routes, fmt.Sprintf("{match: [{uri: {prefix: /%d.%s/}}], route: [{destination: {host: h%d.%s.many.test%s}}]}", i, of, i, of, subset))
+				}
+			}
+			if subsets {
+				applyText(t, r, fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: front, namespace: %s}\nspec: {hosts: [front.test], http: [%s]}\n", by, strings.Join(routes, ", ")), true)
+				applyText(t, r, belowMany(by, "front", "direct", "front.test"), true)
+			}
+		}
+		has := map[string]map[int]bool{"shop": {}, "near": {}, "istio-system": {}}
+		ruled := map[string]bool{}
+		for range 60 {
+			ns := namespaces[rnd.IntN(3)]
+			if ns != "istio-system" && rnd.IntN(4) == 0 {
+				ruled[ns] = !ruled[ns]
+				applyText(t, r, fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: many, namespace: %s}\nspec: {host: '*.many.test', %s}\n", ns, says), ruled[ns])
+			} else {
+				i := rnd.IntN(6)
+				has[ns][i] = !has[ns][i]
+				applyText(t, r, belowMany(ns, fmt.Sprint("e", i), gateway, fmt.Sprintf("h%d.%s.many.test", i, ns)), has[ns][i])
+			}
+			for of, hosts := range has {
+				n := 0
+				for _, is := range hosts {
+					if is {
+						n++
+					}
+				}
+				for i, is := range hosts {
+					for _, by := range namespaces[:2] {
+						if !is || gateway != "direct" && by != of { // a gateway does not follow rules of others
+							continue
+						}
+						counts := ruled[by] || ruled[of]
+						url, want := fmt.Sprintf("http://h%d.%s.many.test/", i, of), !counts || n <= most
+						if subsets {
+							url, want = fmt.Sprintf("http://front.test/%d.%s/", i, of), counts && n <= most
+						}
+						if v := policy.Decide(r.Snapshot(), policy.Workload{Namespace: by, Name: "app"}, parse(t, url)); v.Allowed != want {
+							t.Fatalf("seed %d: from %s to one of %d hosts of %s, rules %t: %+v", seed, by, n, of, counts, v)
 						}
 					}
 				}

@@ -53,6 +53,9 @@ func DecideIngress(s *registry.Snapshot, x IngressAttempt) Verdict {
 	if len(servers) == 0 {
 		return a.unopened(v)
 	}
+	if by, _, lacks := s.Lacks(who, x.Port); lacks {
+		v.Reason += fmt.Sprintf(", though no Service of the gateway's pods has port %d, which %s opens: nobody does by one", x.Port, by)
+	}
 	server := &servers[0]
 	switch {
 	case server.Serves.Family() == registry.ServesRequests && x.Scheme != HTTP:
@@ -178,7 +181,8 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 		return v.answer(421, Object{Key: a.By}, fmt.Sprintf("%s is not a name that the connection was opened for", a.named()))
 	}
 	if row == nil {
-		return v.answer(404, Object{Key: a.By}, fmt.Sprintf("no route is for %s at this port", a.named()))
+		by, why := a.noRoute(fmt.Sprintf("no route is for %s at this port", a.named()), a.named())
+		return v.answer(404, by, why)
 	}
 	if row.Redirect && r.Headers["x-forwarded-proto"][0] != "https" { // a proxy in front may have ended TLS
 		v.Location = "https://" + r.Authority + r.Path
@@ -193,6 +197,14 @@ func (a entering) request(v Verdict, server *resolve.IngressServer) Verdict {
 	}
 	shown := resolve.Attempt{Kind: resolve.Requests, Name: a.named(), Request: r}
 	return a.follow(v, row, resolve.FirstMatch(row.Routes(), shown, name), shown)
+}
+
+// noRoute says of a name that no route is for it: nobody wrote one, or nothing is told of what somebody wrote.
+func (a entering) noRoute(why, name string) (Object, string) {
+	if by, untold, is := a.snap.Untold(a.Gateway.Ingress, name); is {
+		return Object{by, "gateways"}, why + ": " + untold
+	}
+	return Object{Key: a.By}, why
 }
 
 // follow is the verdict of a row's route, or of none.
@@ -275,7 +287,11 @@ func (a entering) connection(v Verdict, server *resolve.IngressServer, sni strin
 		name, row = a.at.Row(server.Table, sni)
 	}
 	if row == nil {
-		return v.refuse(Object{server.Gateway, server.Field}, "no route is for connections there")
+		by, why := a.noRoute("no route is for connections there", name)
+		if by.Key == a.By {
+			by = Object{server.Gateway, server.Field}
+		}
+		return v.refuse(by, why)
 	}
 	shown := resolve.Attempt{Kind: resolve.Connections, Name: sni, Request: route.Request{SNI: sni}}
 	r := resolve.FirstMatch(row.Routes(), shown, name)

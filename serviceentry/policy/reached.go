@@ -46,7 +46,8 @@ func (v Verdict) whole() (Verdict, []PodsVerdict) {
 	if !v.Allowed || v.end == nil {
 		return v, nil
 	}
-	if v.tellUnanswered(); v.end.outside {
+	v.tellUnanswered()
+	if v.tellNodeLocal(); v.end.outside {
 		return v, nil
 	}
 	all := v.end.reached()
@@ -96,8 +97,8 @@ func (e *end) endpoints() []registry.Endpoint {
 	if e.entry != nil {
 		list = e.entry.Connectable(list)
 	}
-	far := e.host().Restrictions
-	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool { return !far.Leads(to) })
+	far, local := e.host().Restrictions, e.nodeLocal()
+	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool { return !far.Leads(to) || local && (to.Cluster != "" || to.Node == "") })
 }
 
 // host is the service as whoever connects to its pods has it.

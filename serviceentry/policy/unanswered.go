@@ -22,10 +22,25 @@ func (v *Verdict) tellUnanswered() {
 	}
 }
 
+// nodeLocal says whether only pods on the node of whoever connects are asked. In front of a waypoint's pods that is not asked for.
+func (e *end) nodeLocal() bool { return e.front == nil && e.service.NodeLocal }
+
+// tellNodeLocal says so where there are some: on which node the client is, or will be, is not looked at.
+func (v *Verdict) tellNodeLocal() {
+	if e := v.end; !v.Unanswered && e.nodeLocal() {
+		v.Reason += fmt.Sprintf("; %s has internalTrafficPolicy: Local, so that only its pods on the node of who connects are asked: where there is none, %s", e.service.Host, fails(e.shown.Kind == resolve.Requests && e.port.Protocol.IsHTTP()))
+	}
+}
+
+// fails says what becomes of what nobody answers.
+func fails(requests bool) string {
+	return map[bool]string{true: "requests are answered with 503", false: "connections are closed"}[requests]
+}
+
 // unanswered notes that nobody is there, and what becomes of requests, or of connections, until somebody is.
 func (v *Verdict) unanswered(why string, requests bool) {
 	v.Unanswered = true
-	v.Reason += "; " + why + ": until one is, " + map[bool]string{true: "requests are answered with 503", false: "connections are closed"}[requests]
+	v.Reason += "; " + why + ": until one is, " + fails(requests)
 }
 
 // anybody says whether there is an endpoint to connect to, or whether none has to be known: the client's own destination, or a name.

@@ -128,3 +128,58 @@ spec: {hosts: [public.test], gateways: [public], http: [{match: [{uri: {prefix: 
 		}
 	}
 }
+
+// TestOnOnesOwnNode: of a Service with internalTrafficPolicy: Local it is said whose pods are asked, and that nobody is there where no pod is on any node.
+func TestOnOnesOwnNode(t *testing.T) {
+	const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, clusterIP: 10.96.0.1, internalTrafficPolicy: Local, ports: [{name: http, port: 80}, {name: tcp, port: 5432}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+status: {podIP: 10.0.0.1, phase: Running}
+`
+	for _, c := range []struct {
+		text, url, says string
+		unanswered      bool
+	}{
+		{service, "http://web.shop/", "no endpoint of web.shop.svc.cluster.local is known", true},
+		{strings.Replace(service, "status:", "spec: {nodeName: n1}\nstatus:", 1), "http://web.shop/", "only its pods on the node of who connects are asked: where there is none, requests are answered with 503", false},
+		{strings.Replace(service, "status:", "spec: {nodeName: n1}\nstatus:", 1), "tcp://web.shop:5432", "where there is none, connections are closed", false},
+		{strings.Replace(service, "internalTrafficPolicy: Local, ", "", 1), "http://web.shop/", "", false},
+	} {
+		e := answer(t, read(t, true, c.text), policy.Question{From: "shop/app", URL: c.url})
+		if e.Verdict != "allow" || e.Unanswered != c.unanswered || !strings.Contains(e.Reason, c.says) || c.says == "" && strings.Contains(e.Reason, "node") {
+			t.Errorf("%s: %+v, want %q", c.url, e, c.says)
+		}
+	}
+}
+
+// TestMissingBackend: of a mesh's route of the Gateway API it is said in its own words that a backend is not there.
+func TestMissingBackend(t *testing.T) {
+	s := read(t, true, `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web, namespace: shop}
+spec:
+  parentRefs: [{group: "", kind: Service, name: web}]
+  rules:
+  - {matches: [{path: {value: /gone}}], backendRefs: [{name: gone, port: 80}]}
+  - {matches: [{path: {value: /hidden}}], backendRefs: [{name: hidden, namespace: other, port: 80}]}
+  - {matches: [{path: {value: /host}}], backendRefs: [{group: networking.istio.io, kind: Hostname, name: gone.test, port: 80}]}
+`)
+	for path, says := range map[string]string{"gone": "gone.shop.svc.cluster.local is no Service", "hidden": "is no Service, or one that no ReferenceGrant lets be named; see the route's status", "host": "write a ServiceEntry for it"} {
+		e := answer(t, s, policy.Question{From: "shop/app", URL: "http://web.shop/" + path})
+		if e.Verdict != "deny" || e.DecidedBy.Kind != "HTTPRoute" || !strings.Contains(e.Reason, says) || path != "host" && strings.Contains(e.Reason, "ServiceEntry") {
+			t.Errorf("%s: %+v, want %q", path, e, says)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/serviceentry/route"
@@ -23,15 +22,6 @@ const FewerMatches = "write fewer matches, or VirtualServices for fewer hosts, o
 func Crowded(rows int, namespace string, most int) string {
 	return fmt.Sprintf("it tells proxies of %d matches for each host, and namespace %s registers more than %d hosts below its patterns, so that none of these is made", rows, namespace, most/rows)
 }
-
-// belowPattern is what is registered below a pattern that VirtualServices are for.
-type belowPattern struct {
-	users int            // these
-	hosts map[string]int // counted by the namespaces that register them; nil before they are
-}
-
-// isTail says whether hosts are found below it, or it is a host itself.
-func isTail(candidate string) bool { return candidate[0] == '.' || candidate == "*" }
 
 // tails are what its patterns are found by; none of routes of the Gateway API, which are told for their own hosts alone.
 func (v *VirtualService) tails() iter.Seq[string] {
@@ -102,113 +92,31 @@ func (v *VirtualService) l4At(list []route.L4, p route.Scope) []route.L4 {
 // noteBelow counts a VirtualService among those that are for its patterns, or no more.
 func (b *batch) noteBelow(v *VirtualService, by int) {
 	for tail := range v.tails() {
-		p := b.index.virtual.below[tail]
-		if p == nil {
-			p = &belowPattern{}
-			b.index.virtual.below[tail] = p
-		}
-		p.users += by
-		b.recount[tail] = true
+		b.useBelow(tail, by)
 	}
 	b.rejudged[v.Key] = true
 }
 
-// settleCrowded counts what this batch registered below patterns, and marks the hosts for which routes count that did not, or the other way round. Hosts that came and went
-// cost their patterns each; all of a pattern's are gone through when the first VirtualService for it comes.
-func (b *batch) settleCrowded() {
-	below := b.index.virtual.below
-	turned := b.countBelow(below)
-	for tail := range b.recount {
-		switch p := below[tail]; {
-		case p.users == 0:
-			delete(below, tail)
-		case p.hosts == nil:
-			p.hosts = b.registeredBelow(tail)
-		}
-	}
+// settleCrowdedRoutes says again which namespaces register too many hosts for VirtualServices that are others now, and of those that turned for the others.
+func (b *batch) settleCrowdedRoutes(turned map[string]map[string]bool) {
 	for key := range b.rejudged {
 		b.putCrowded(key, nil) // what it was is told anew in any case
-		b.judge(key, b.namespacesBelow(key))
+		var namespaces map[string]bool
+		if v := b.index.virtual.made[key]; v != nil {
+			for tail := range v.tails() {
+				namespaces = b.namespacesBelow(tail, namespaces)
+			}
+		}
+		b.judge(key, namespaces)
 	}
 	for tail, namespaces := range turned {
 		list, _ := b.virtual.Get(tail)
 		for _, v := range list {
-			if below[tail] != nil && !b.rejudged[v.Key] {
+			if b.index.below[tail] != nil && !b.rejudged[v.Key] {
 				b.judge(v.Key, namespaces)
 			}
 		}
 	}
-}
-
-// countBelow adds what hosts that this batch sealed are registered by now, and takes away what they were, and gives the namespaces of which other hosts are below a pattern.
-func (b *batch) countBelow(below map[string]*belowPattern) (turned map[string]map[string]bool) {
-	if len(below) == 0 {
-		return nil
-	}
-	turned = map[string]map[string]bool{}
-	for host, was := range b.sealed {
-		now, _ := b.hosts.Get(host)
-		for ns, by := range moved(was, now) {
-			for tail := tailOf(host); tail != ""; tail = widerRule(tail) {
-				p := below[tail]
-				if p == nil || p.hosts == nil {
-					continue // what is new is counted with all
-				}
-				if p.hosts[ns] += by; p.hosts[ns] == 0 {
-					delete(p.hosts, ns)
-				}
-				if turned[tail] == nil {
-					turned[tail] = map[string]bool{}
-				}
-				turned[tail][ns] = true
-			}
-		}
-	}
-	return turned
-}
-
-// moved are the namespaces that register a host and did not (+1), or did and do not (-1).
-func moved(was, now []*Service) map[string]int {
-	out := map[string]int{}
-	for ns := range namespacesOf(now, nil) {
-		out[ns] = +1
-	}
-	for ns := range namespacesOf(was, nil) {
-		if out[ns]--; out[ns] == 0 {
-			delete(out, ns)
-		}
-	}
-	return out
-}
-
-// coveredBy gives the hosts that are found by the tail of a pattern.
-func (b *batch) coveredBy(tail string, each func(host string)) {
-	b.covered("*"+strings.TrimPrefix(tail, "*"), each)
-}
-
-// registeredBelow counts the hosts below a pattern.
-func (b *batch) registeredBelow(tail string) map[string]int {
-	out := map[string]int{}
-	b.coveredBy(tail, func(host string) {
-		list, _ := b.hosts.Get(host)
-		for ns := range namespacesOf(list, nil) {
-			out[ns]++
-		}
-	})
-	return out
-}
-
-// namespacesBelow are those that register something below a VirtualService's patterns.
-func (b *batch) namespacesBelow(key config.Key) map[string]bool {
-	out := map[string]bool{}
-	if v := b.index.virtual.made[key]; v != nil {
-		for tail := range v.tails() {
-			for ns := range b.index.virtual.below[tail].hosts {
-				out[ns] = true
-			}
-		}
-	}
-	return out
 }
 
 // judge says again of which namespaces too many hosts are below a VirtualService's patterns.
@@ -217,7 +125,8 @@ func (b *batch) judge(key config.Key, namespaces map[string]bool) {
 	is := was
 	var turned []string
 	for ns := range namespaces {
-		if b.crowds(v, ns) == (was[ns] != nil) {
+		crowds := b.crowds(v, ns)
+		if crowds == (was[ns] != nil) {
 			continue
 		}
 		if turned = append(turned, ns); len(turned) == 1 {
@@ -225,15 +134,17 @@ func (b *batch) judge(key config.Key, namespaces map[string]bool) {
 				is = map[string]*VirtualService{}
 			}
 		}
-		if was[ns] != nil {
-			delete(is, ns)
-		} else {
+		if crowds {
 			is[ns] = v.crowdedBy(ns, b.next.mostRows)
+		} else {
+			delete(is, ns)
 		}
 	}
 	if len(turned) > 0 {
 		b.putCrowded(key, is)
-		b.touchBelow(v, turned)
+		for tail := range v.tails() {
+			b.touchBelow(tail, turned)
+		}
 	}
 }
 
@@ -260,19 +171,7 @@ func (b *batch) crowds(v *VirtualService, ns string) bool {
 	}
 	hosts := 0
 	for tail := range v.tails() {
-		hosts += b.index.virtual.below[tail].hosts[ns]
+		hosts += b.index.below[tail].of[ns].hosts
 	}
 	return hosts*v.rows > b.next.mostRows
-}
-
-// touchBelow marks the hosts of some namespaces below a VirtualService's patterns.
-func (b *batch) touchBelow(v *VirtualService, namespaces []string) {
-	for tail := range v.tails() {
-		b.coveredBy(tail, func(host string) {
-			list, _ := b.hosts.Get(host)
-			if slices.ContainsFunc(list, func(svc *Service) bool { return slices.Contains(namespaces, svc.Namespace) }) {
-				b.touched[host] = true
-			}
-		})
-	}
 }

@@ -36,6 +36,8 @@ type TLSSettings struct {
 	CredentialName     string // of a Secret in Namespace, which is the rule's; both "" without one
 	Namespace          string
 	InsecureSkipVerify bool
+	// Crowded is why nothing is sent by these settings: their names are too many for what is below the rule's host; see crowdedrules.go.
+	Crowded string
 	// Where a BackendTLSPolicy says them: which one; whose certificates vouch for the server, the system's without; and why nothing is
 	// sent by it. What it is about is wrapped in TLS whatever the port is named for.
 	By       *config.Key
@@ -58,6 +60,7 @@ type DestinationRule struct {
 	PortTLS     map[uint32]*TLSSettings  // for single ports, which win, also where they say nothing (nil)
 	Subsets     []Subset                 // in order of their names
 	Uncounted   int                      // to what they come where that is too much, and none counts (TooManySubsets)
+	Crowded     string                   // why none of them counts for what a namespace registers below the host
 	traffic     TrafficPolicy            // for all ports
 	portTraffic map[uint32]TrafficPolicy // for single ports, which win
 	Hash        uint64

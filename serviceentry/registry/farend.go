@@ -74,6 +74,11 @@ func (g ServedCredential) Each() []ServedCredential {
 // Wraps says whether what goes to a port is wrapped in the TLS that settings ask for. Apps speak it themselves to a port of TLS.
 func (t *TLSSettings) Wraps(port Port) bool { return t != nil && (port.Protocol != TLS || t.Always()) }
 
+// mutual says whether it is the mesh's own TLS, in which also goes what apps wrap themselves.
+func (t *TLSSettings) mutual(svc *Service) bool {
+	return t != nil && t.Mode == TLSIstioMutual && !svc.External
+}
+
 // Always says that it is about what a gateway sends, whatever the port is named for: a BackendTLSPolicy asks for it, or the gateway reads requests.
 func (t *TLSSettings) Always() bool { return t != nil && (t.By != nil || t.Whole) }
 
@@ -229,7 +234,7 @@ func (s *Snapshot) closed(svc *Service, port Port, rule *DestinationRule, p Conn
 		return s.unlikeGateway(svc, port, rule)
 	}
 	t := rule.TLSFor(port.Number)
-	if !t.Wraps(port) {
+	if !t.Wraps(port) && !(t.mutual(svc) && t.Crowded != "") {
 		return ClosedPort{}, false
 	}
 	why, fix := s.tlsProblem(svc, t, rule, p)

@@ -118,6 +118,14 @@ func fromGateway(o *config.Object, spec *networking.Gateway) *Gateway {
 	return g
 }
 
+// ServersOf are the servers of a Gateway of Istio's.
+func ServersOf(o *config.Object) []GatewayServer {
+	return fromGateway(o, o.Spec.(*networking.Gateway)).Servers
+}
+
+// Lets says whether VirtualServices of a namespace may lead something of a host, or below a pattern, from the server.
+func (s *GatewayServer) Lets(ns, host string) bool { return len(letsOf(s.Hosts, ns, host)) > 0 }
+
 // has says whether VirtualServices of a namespace may lead from the server to a host.
 func (s GatewayServer) has(ns, host string) bool {
 	return slices.ContainsFunc(s.Hosts, func(f HostFilter) bool { return (f.Namespace == "*" || f.Namespace == ns) && Covers(f.Host, host) })

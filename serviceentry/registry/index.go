@@ -31,6 +31,7 @@ type index struct {
 	// credentials are the rules that name a Secret.
 	credentials map[CredentialRef]map[config.Key]bool
 	virtual     virtuals
+	below       map[string]*belowPattern // what is below patterns that VirtualServices and DestinationRules are for, by tailOf
 	gatewayAPI  gatewayAPIUses
 	mesh        meshRoutes
 	places      map[string]string       // where Nodes are, by their names
@@ -54,6 +55,7 @@ func newIndex() index {
 
 		credentials: map[CredentialRef]map[config.Key]bool{},
 		virtual:     newVirtuals(),
+		below:       map[string]*belowPattern{},
 		mesh:        newMeshRoutes(),
 		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}, users[string]{}, users[string]{}},
 		names:       map[config.Key][]string{},

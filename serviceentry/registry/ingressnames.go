@@ -137,6 +137,7 @@ func (b *batch) nameCovered(pattern string) {
 // settleNamesAsked finds what ingress gateways are asked for by the objects that changed, and what is to be looked at again for it.
 func (b *batch) settleNamesAsked() {
 	for key := range b.askedAgain {
+		b.judgeAtGateways(key)
 		was, is := b.index.names[key], b.namesOf(key)
 		for _, name := range was {
 			b.nameCovered(name)
@@ -185,6 +186,9 @@ func (b *batch) namesOf(key config.Key) []string {
 		return slices.Sorted(maps.Keys(found))
 	}
 	for _, at := range v.Gateways {
+		if b.next.AtGateway(v, at) == nil {
+			continue
+		}
 		for _, s := range b.serversOf(at) {
 			if s.Serves == PassesMesh {
 				continue

@@ -31,6 +31,11 @@ func (k ServerKind) ReadsRequests() bool { return k == ServesRequests || k == Se
 // Nameless says whether nothing that comes says a name: all that comes to the port is alike.
 func (k ServerKind) Nameless() bool { return k == ServesBytes || k == ServesDatagrams }
 
+// Unread says whether what comes is passed on without requests being read.
+func (k ServerKind) Unread() bool {
+	return k == PassesTLS || k == ServesTLSBytes || k == ServesBytes
+}
+
 // Family tells which servers may share a port: what comes first there is of one of them.
 func (k ServerKind) Family() ServerKind {
 	switch k {

@@ -153,6 +153,32 @@ func (g *gatewayPods) of(key config.Key) ([]IngressCandidate, error) {
 	}
 }
 
+// LacksPort says whether nobody comes to a server by a Service of an ingress gateway's pods: they have some, and none has its port, or leads to where the pods listen for it.
+func (s *Snapshot) LacksPort(i Ingress, server *IngressServer) bool {
+	services := s.ingressServices(i)
+	for _, k := range services {
+		if svc := s.GatewayService(k.Ref); svc != nil && svc.Headless() { // whose clients come to the pods themselves
+			return false
+		}
+		for _, p := range k.Ports {
+			if (p.Protocol == UDP) == (server.Serves == ServesDatagrams) && (p.Named || p.TargetPort == server.Listen || p.Number == server.Port && !k.Untranslated) {
+				return false
+			}
+		}
+	}
+	return len(services) > 0
+}
+
+// Lacks is the Gateway, and its server, for which the pods listen where none of their Services leads (LacksPort); false where one does.
+func (s *Snapshot) Lacks(i Ingress, port uint32) (gateway config.Key, server int, lacks bool) {
+	for _, o := range s.Opened(i).Servers {
+		if o.Port == port && o.Serves != NotServed && o.Serves != ServesDatagrams {
+			return o.Gateway.Key, o.Index, s.LacksPort(i, o)
+		}
+	}
+	return config.Key{}, 0, false
+}
+
 // Listens is where an ingress gateway's pods listen for a port as its clients know it.
 func (s *Snapshot) Listens(i Ingress, port uint32) uint32 {
 	return listensAt(s.ingressServices(i), port, false)

@@ -121,6 +121,11 @@ func ofOthers(rules []*DestinationRule, ns string) (others, objects []*Destinati
 	return others, objects
 }
 
+// inNamespace are the rules of a namespace.
+func inNamespace(rules []*DestinationRule, ns string) []*DestinationRule {
+	return slices.DeleteFunc(slices.Clone(rules), func(r *DestinationRule) bool { return r.Key.Namespace != ns })
+}
+
 // objects are those that a rule is made of, the oldest first.
 func (r *DestinationRule) objects() []*DestinationRule {
 	if r.parts == nil {

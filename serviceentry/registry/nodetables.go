@@ -32,7 +32,7 @@ func (s *Snapshot) RuleAtNodes(svc *Service) *DestinationRule {
 }
 
 func (s *Snapshot) ruleForNodes(svc *Service) *DestinationRule {
-	everybodys := s.ruleFor(svc, "", "")
+	everybodys := s.uncrowded(s.ruleFor(svc, "", ""), svc)
 	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
 		for _, r := range rules {
@@ -41,7 +41,7 @@ func (s *Snapshot) ruleForNodes(svc *Service) *DestinationRule {
 			}
 			for _, ns := range s.WithoutTables(svc.Namespace, r.ExportTo.Namespaces) {
 				if s.ruleFor(svc, ns, "") == r {
-					return r.orTLSOf(everybodys, svc)
+					return s.uncrowded(r, svc).orTLSOf(everybodys, svc)
 				}
 			}
 		}

@@ -83,6 +83,7 @@ func (b *batch) replaceRule(host string, key config.Key, r *DestinationRule) {
 	for _, object := range objects {
 		b.noteAsked(object.Key, localityNeeds{})
 	}
+	b.noteRulesBelow(tailOf(host), inNamespace(old, key.Namespace), joined)
 	for _, rule := range joined { // each has another oldest object
 		list = append(list, rule)
 		b.noteAsked(rule.objects()[0].Key, asksAt(&Service{Traits: &Traits{}}, rule, b.next.Mesh.LocalityLb))

@@ -48,16 +48,20 @@ type Snapshot struct {
 	selecting map[string][]*DestinationRule
 	virtual   ordered.Map[[]*VirtualService] // by tailOf of their hosts; each list sorted by VirtualService.compare
 	// crowded are those of them with patterns that some namespaces register too many hosts below, and which these are; mostRows says what is too many.
-	crowded   map[config.Key]map[string]*VirtualService
-	mostRows  int
-	sources   map[string][]source // sourceLabels in them, by their first pair
-	gateways  map[config.Key]*Gateway
-	aliases   ordered.Map[*Alias]          // by their own full names
-	aliasesOf ordered.Map[[]Ref]           // by their targets
-	made      map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
-	find      lookups
-	patterns  ordered.Map[[]*Service]       // those of hosts that are wildcards, by tailOf
-	policies  map[string]egresspolicy.Level // EgressPolicies, by namespace
+	crowded map[config.Key]map[string]*VirtualService
+	// crowdedAt are the VirtualServices that come to too much at Gateways, by the namespaces of these.
+	crowdedAt map[config.Key]map[string]crowdedAt
+	// crowdedRules are the rules for patterns that some namespaces register too much below, as they count for these.
+	crowdedRules map[*DestinationRule]map[string]*DestinationRule
+	mostRows     int
+	sources      map[string][]source // sourceLabels in them, by their first pair
+	gateways     map[config.Key]*Gateway
+	aliases      ordered.Map[*Alias]          // by their own full names
+	aliasesOf    ordered.Map[[]Ref]           // by their targets
+	made         map[string]map[string]uint32 // by namespace: hosts that it sees at another slot of made-up addresses
+	find         lookups
+	patterns     ordered.Map[[]*Service]       // those of hosts that are wildcards, by tailOf
+	policies     map[string]egresspolicy.Level // EgressPolicies, by namespace
 	// fronted are the gateways' pods that say something of the proxies in front of them, by namespace.
 	fronted map[string][]*frontedGateway
 	// authorizing are the AuthorizationPolicies, by namespace.
@@ -194,7 +198,7 @@ func widerRule(tail string) string {
 // workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
 // select the workload before those for all. selected are those of its namespace that do (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected SelectorKey) *DestinationRule {
-	return s.ruleFor(svc, ns, selected).countedFor(svc)
+	return s.countedRule(s.ruleFor(svc, ns, selected), svc)
 }
 
 // ruleFor is Rule, as it is written.

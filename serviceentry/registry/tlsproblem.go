@@ -19,11 +19,17 @@ func (s *Snapshot) tlsProblem(svc *Service, t *TLSSettings, rule *DestinationRul
 	case TLSDisable:
 		return "", ""
 	case TLSIstioMutual:
+		if t.Crowded != "" {
+			return "trafficPolicy.tls." + t.Crowded, FewerNames
+		}
 		if svc.External {
 			return "trafficPolicy.tls.mode: ISTIO_MUTUAL would show a certificate of the mesh to a host outside of it",
 				"write SIMPLE, or MUTUAL with the credentialName of a secret"
 		}
 		return "", ""
+	}
+	if t.Crowded != "" {
+		return "trafficPolicy.tls." + t.Crowded, FewerNames
 	}
 	if t.InsecureSkipVerify && len(t.SANs) > 0 {
 		return "trafficPolicy.tls.subjectAltNames: cannot be checked while insecureSkipVerify is true", "remove one of the two"

@@ -17,7 +17,6 @@ type virtuals struct {
 	rootUses  map[config.Key][]config.Key // and by which, of each that has
 	leadTo    users[string]               // who leads to a host
 	boundTo   users[string]               // who is for a Gateway, "NAMESPACE/NAME"
-	below     map[string]*belowPattern    // the hosts below their patterns, by tailOf
 }
 
 // users are the objects that make use of something.
@@ -37,7 +36,7 @@ func (u users[T]) note(of T, by config.Key, uses bool) {
 }
 
 func newVirtuals() virtuals {
-	return virtuals{map[config.Key]*VirtualService{}, users[config.Key]{}, map[config.Key][]config.Key{}, users[string]{}, users[string]{}, map[string]*belowPattern{}}
+	return virtuals{map[config.Key]*VirtualService{}, users[config.Key]{}, map[config.Key][]config.Key{}, users[string]{}, users[string]{}}
 }
 
 // setVirtualService takes one in, or a delegate, or removes it, and touches every host that it led or leads.

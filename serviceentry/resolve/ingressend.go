@@ -92,7 +92,7 @@ func (r *IngressRow) to(d route.Destination, kind Kind) WeightedDestination {
 	svc := end.Service
 	if svc == nil {
 		if d.Host == "" {
-			end.Closed, end.Fix = "is no Service, or one that no ReferenceGrant lets be named", "see the route's status"
+			end.Closed, end.Fix = noBackend, fixBackend
 		}
 		return t.close(by, d, end.Closed, end.Fix)
 	}

@@ -62,9 +62,13 @@ func (a Ingress) Name(name string) (IngressName, bool) {
 				continue
 			}
 			for _, at := range v.Gateways {
+				is := a.snap.AtGateway(v, at)
+				if is == nil {
+					continue
+				}
 				for _, o := range opened.Of(at) {
 					if ownOf(o, v) == own && a.lets(o, v, name) && !narrowed(opened, o, name) {
-						n.add(a, opened, o, v, older)
+						n.add(a, opened, o, is, older)
 					}
 				}
 			}
@@ -170,12 +174,12 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 		if r.Alone = o.Alone; r.Alone {
 			r.HTTP = append(r.HTTP, everyAt(v.HTTP, place)...)
 		} else {
-			r.HTTP = route.Join(r.HTTP, route.HTTPAt(v.HTTP, place))
+			r.HTTP = route.Join(r.HTTP, v.HTTPAt(place))
 		}
 	case registry.PassesTLS:
-		r.L4 = append(r.L4, anywhere(route.L4At(v.TLS, place))...)
+		r.L4 = route.JoinL4(append(r.L4, anywhere(v.TLSAt(place))...))
 	default:
-		r.L4 = append(r.L4, anywhere(route.L4At(v.TCP, place))...)
+		r.L4 = route.JoinL4(append(r.L4, anywhere(v.TCPAt(place))...))
 	}
 	if slices.Contains(r.By, v) {
 		return

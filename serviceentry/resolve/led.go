@@ -245,6 +245,8 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) We
 	t := WeightedDestination{ReachedDestination: &r, Subset: d.Subset}
 	svc := r.Service
 	switch {
+	case svc == nil && h.Led.By.Joined && isBackend(d.Host):
+		return t.close(by, d, noBackend, fixBackend)
 	case svc == nil:
 		return t.close(by, d, "nobody registered it for workloads here", "write a ServiceEntry for it, or name another host")
 	case r.Picked:
@@ -298,6 +300,9 @@ func (t WeightedDestination) subsetProblem() (why, fix string) {
 	if t.Rule != nil && t.Rule.Uncounted > 0 {
 		return fmt.Sprintf("has a DestinationRule (%s) whose subsets come to %d clusters and endpoints with all that its ServiceEntry registers, so that none counts", t.Rule.Key, t.Rule.Uncounted),
 			registry.FewerSubsets
+	}
+	if t.Rule != nil && t.Rule.Crowded != "" {
+		return fmt.Sprintf("has a DestinationRule (%s) of which no subset counts: %s", t.Rule.Key, t.Rule.Crowded), registry.FewerSubsetsBelow
 	}
 	if _, ok := t.Rule.Subset(t.Subset); !ok {
 		return "has no subset " + t.Subset, "add it to the DestinationRule that counts for the host here, or name another"
@@ -377,6 +382,18 @@ func (t WeightedDestination) writtenBy(led config.Key, r Route) WeightedDestinat
 func (t WeightedDestination) close(by Route, d route.Destination, why, fix string) WeightedDestination {
 	t.Closed = &registry.ClosedPort{By: by.By, Revision: by.Revision, Why: "destination.host: " + d.Host + " " + why, Fix: fix}
 	return t
+}
+
+// What is said of a backend of a route of the Gateway API that is not there.
+const (
+	noBackend  = "is no Service, or one that no ReferenceGrant lets be named"
+	fixBackend = "see the route's status"
+)
+
+// isBackend says whether a destination is a Service that a route of the Gateway API names, or ("") one that it may not name. Other backends are named by their hosts.
+func isBackend(host string) bool {
+	_, is := kubeOf(host)
+	return is || host == ""
 }
 
 func numbersOf(svc *registry.Service) []uint32 {

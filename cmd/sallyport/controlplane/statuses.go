@@ -51,7 +51,7 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		case key.Kind == config.KindWorkloadEntry:
 			out[key] = status.Details{Warnings: admission.OwnNamespaceOnly(*o, headless.in(o.Namespace), s.Mesh)}
 		case key.Kind == config.KindDestinationRule:
-			out[key] = status.Details{Warnings: closedBy(s, key, o.Spec.(*networking.DestinationRule))}
+			out[key] = status.Details{Warnings: append(admission.CrowdedRule(*o, s), closedBy(s, key, o.Spec.(*networking.DestinationRule))...)}
 		default:
 			if told := p.standard(s, key); told != nil {
 				out[key] = status.Details{Standard: told}
@@ -117,6 +117,9 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
 		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Uncounted > 0 {
 			d.Warnings = append(d.Warnings, admission.TooManySubsets(*o, rule.Key, svc.Host, rule.Uncounted))
+		}
+		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Crowded != "" && len(d.Warnings) < maxClosings {
+			d.Warnings = append(d.Warnings, admission.CrowdedSubsets(*o, rule.Key, svc.Host, rule.Crowded))
 		}
 		if by, why, crowded := s.CrowdedBy(svc); crowded && len(d.Warnings) < maxClosings {
 			d.Warnings = append(d.Warnings, admission.TooCrowded(*o, by, svc.Host, why))

@@ -248,6 +248,12 @@ func (w *World) rule() *networking.DestinationRule {
 	if w.rand.IntN(3) == 0 {
 		r.TrafficPolicy.LoadBalancer = &networking.LoadBalancerSettings{LocalityLbSetting: w.locality()}
 	}
+	if tls := r.TrafficPolicy.Tls; tls.Mode != networking.ClientTLSSettings_DISABLE && w.rand.IntN(3) == 0 {
+		tls.SubjectAltNames = []string{"a.example", "b.example"}
+	}
+	if w.rand.IntN(3) == 0 {
+		r.Subsets = []*networking.Subset{{Name: "v1", Labels: map[string]string{"version": "v1"}}, {Name: "all"}}
+	}
 	if w.rand.IntN(4) == 0 {
 		r.WorkloadSelector = &typev1beta1.WorkloadSelector{MatchLabels: map[string]string{"istio": pick(w, []string{"egressgateway", "app"})}}
 	}
