@@ -29,6 +29,20 @@ func gatewayRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry,
 				Reason: "registered; failed: UF,URX", Flags: []string{"UF", "URX"},
 			})},
+		"a request that nobody could keep an eye on": {place, httpLog(
+			peered(common("outbound|80||external.com", "default", "role", "external", "config", entryTag)), get, "external.com", "/", 503, wire.TooManyDetails),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default",
+				Reason: "the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long",
+			})},
+		"a request that nobody could keep an eye on, when it was answered": {place, httpLog(
+			peered(sentOn(common("outbound|80||external.com", "default", "role", "external", "config", entryTag))), get, "external.com", "/", 503, wire.TooManyDetails),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry,
+				Reason: "registered; its answer was kept back: the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long",
+			})},
 		"a request of a namespace that it is not exported to": {place, httpLog(
 			peered(common("outbound|80||private.com", "default", "role", "external", "config", entryTag)), get, "private.com", "/", 403, "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{
