@@ -91,7 +91,7 @@ func (r *entry) judge(details string) {
 		r.deny(r.pathDenied(), "the request came back: the host leads to the proxy itself")
 	case strings.HasPrefix(r.Route, wire.ClosedRoute):
 		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, wire.ClosedRoute))
-		r.Route = "closed"
+		r.Route = closed
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
@@ -167,6 +167,9 @@ func (r *entry) judge(details string) {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }
+
+// closed is the route of what one closes, whose name says why (wire.ClosedRoute).
+const closed = "closed"
 
 // notKept is why a request ends that its agent takes no note of (wire.TooManyDetails).
 const notKept = "the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long"
