@@ -115,11 +115,14 @@ func hostileObjects(s *story.Scene) string {
 				"spec: {hosts: [%s.hostile.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: %d, name: http, protocol: HTTP}]}\n", name, in, name, hostilePort)
 		}
 	}
+	fmt.Fprintf(&objects, "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: pattern, namespace: default, annotations: {egress.sallyport.io/gateway: direct}}\n"+
+		"spec: {hosts: [\"*.any.hostile.test\"], location: MESH_EXTERNAL, resolution: NONE, ports: [{number: %d, name: http, protocol: HTTP}]}\n", hostilePort)
 	for _, ns := range []string{"default", "alpha", "far"} {
 		fmt.Fprintf(&objects, "---\napiVersion: egress.sallyport.io/v1alpha1\nkind: EgressPolicy\nmetadata: {name: hostile, namespace: %s}\nspec:\n  rules:\n"+
 			"  - {name: admin, hosts: ['*.hostile.test'], paths: [/admin/**], action: Deny}\n"+
 			"  - {name: deletes, hosts: ['*.hostile.test'], methods: [DELETE], action: Deny}\n"+
-			"  - {name: rest, hosts: [gateway.hostile.test, straight.hostile.test, front.hostile.test], action: Allow}\n", ns)
+			"  - {name: one, hosts: [denied-one.any.hostile.test], action: Deny}\n"+
+			"  - {name: rest, hosts: ['*.any.hostile.test', gateway.hostile.test, straight.hostile.test, front.hostile.test], action: Allow}\n", ns)
 	}
 	return objects.String()
 }
@@ -136,8 +139,15 @@ func hostileRoles(ctx context.Context, t *testing.T, w *waypointTest) []hostileR
 			return c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(addr, hostilePort).String())
 		}
 	}
+	there := func(c caller) func() (net.Conn, error) {
+		return func() (net.Conn, error) {
+			return c.host.DialContext(ctx, "tcp", netip.AddrPortFrom(world.OutsideAddrs[0], hostilePort).String())
+		}
+	}
 	far := w.hboneClient(t, "one")
 	return []hostileRole{
+		{name: "sidecar, by a pattern", host: "one.any.hostile.test", dial: there(app)},
+		{name: "node, by a pattern", host: "one.any.hostile.test", dial: there(w.alpha.caller)},
 		{name: "gateway", host: "gateway.hostile.test", dial: from(app, "gateway.hostile.test")},
 		{name: "sidecar", host: "straight.hostile.test", dial: from(app, "straight.hostile.test")},
 		{name: "node", host: "straight.hostile.test", dial: from(w.alpha.caller, "straight.hostile.test")},
@@ -397,11 +407,23 @@ func (r hostileRole) holdsHosts(t *testing.T) {
 		}
 	}
 	for _, host := range []string{ // names that somebody may take for the one that is denied
-		"x@" + denied, own + ",denied-" + own, own + " " + denied, denied + "%00", "denied-" + own + "#@" + own, own + "/@" + denied, "denied-" + r.host + ":0" + fmt.Sprint(hostilePort), "denied-" + r.host + ":", "denied-" + r.host + "..:" + fmt.Sprint(hostilePort),
+		"x@" + denied, "x:y@" + denied, r.host + ":y@" + denied, own + ",denied-" + own, own + " " + denied, denied + "%00", "denied-" + own + "#@" + own, own + "/@" + denied, "denied-" + r.host + ":0" + fmt.Sprint(hostilePort), "denied-" + r.host + ":", "denied-" + r.host + "..:" + fmt.Sprint(hostilePort),
 		"%64enied-" + own, "[denied-" + r.host + "]:" + fmt.Sprint(hostilePort), "[::ffff:" + world.OutsideAddrs[0].String() + "]:" + fmt.Sprint(hostilePort),
 	} {
 		if got, err := r.ask("GET", "/public", host, ""); err == nil && got == reachedDenied {
 			t.Errorf("Host: %s: it got there", host)
+		} else if err == nil && got < 300 && strings.ContainsAny(host, ",@%#/ ") {
+			t.Errorf("Host: %s: a server may take it for another one, and it went on: %d", host, got)
+		}
+	}
+	for _, hosts := range [][2]string{{own, denied}, {denied, own}, {own, own}} {
+		text := "GET /public HTTP/1.1\r\nHost: " + hosts[0] + "\r\nHost: " + hosts[1] + "\r\nConnection: close\r\n\r\n"
+		if err := r.reads(text, func(status int, reached string) {
+			if status < 300 || reached != "" {
+				t.Errorf("Hosts %s and %s: %d", hosts[0], hosts[1], status)
+			}
+		}); err != nil {
+			t.Error(err)
 		}
 	}
 	kept, err := r.dial()

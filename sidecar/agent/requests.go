@@ -42,7 +42,7 @@ func (r *requests) Process(stream extprocv3.ExternalProcessor_ProcessServer) err
 		}
 		done, taken := r.open.UnderWay(of, s.cut)
 		if !taken {
-			return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: too much is under way\n", wire.TooManyDetails))
+			return s.send(answered(typev3.StatusCode_ServiceUnavailable, "sallyport: nobody could keep an eye on this request: too much is under way, or its host or path is too long\n", wire.TooManyDetails))
 		}
 		defer done()
 	}

@@ -154,6 +154,23 @@ func TestPatternsHideNothing(t *testing.T) {
 	f.want("without the pattern", f.given(), "80/a.wild.test")
 }
 
+// TestLongHosts: a host that is longer than any can be, which a request may say, is looked for by what patterns there can be, and no further.
+func TestLongHosts(t *testing.T) {
+	f := newFetching(t, t.TempDir(), vhost(t, "80/*.wild.test", "1"), vhost(t, "80/*."+strings.Repeat("a.", 120)+"deep.test", "1"))
+	long, bytes := strings.Repeat("a.", 30<<10), 0
+	for pattern := range patternsOver(long + "wild.test") {
+		bytes += len(pattern)
+	}
+	if most := 64 << 10; bytes > most {
+		t.Errorf("patterns of %d bytes are looked for, at most %d", bytes, most)
+	}
+	for _, host := range []string{long + "wild.test", "x.wild.test", long + "deep.test", strings.Repeat("a.", 121) + "deep.test"} {
+		if found := f.rows.find("80", host); len(found) != 1 {
+			t.Errorf("a host of %d bytes: %d rows", len(host), len(found))
+		}
+	}
+}
+
 func TestUnusedLeavesAndComesBack(t *testing.T) {
 	f := newFetching(t, t.TempDir(), vhost(t, "80/a.test", "1"), vhost(t, "80/b.test", "1"), vhost(t, "80/*.w.test", "1"), vhost(t, "80/c.w.test", "1"))
 	for _, host := range []string{"a.test", "b.test", "x.w.test"} {

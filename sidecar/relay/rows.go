@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport/sallyport/xds/digest"
 	"github.com/sallyport/sallyport/xds/ondemand"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 // rows are the virtual hosts that there are, by what finds them, where Envoy is given those in use only. The relay's
@@ -148,16 +149,23 @@ func (r *rows) below(is *row) bool {
 	return false
 }
 
-// patternsOver are the patterns that a host, or a pattern, is below, the longest first.
+// mostDomain is how many bytes what a pattern stands for has at most: at a gateway with a port.
+const mostDomain = wire.MostHost + len(":65535")
+
+// patternsOver are the patterns that a host, or a pattern, is below, the longest first. A host is what a client says, of up to a request's head: of one with a dot at each other byte all of its ends
+// would be the square of that.
 func patternsOver(host string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for rest, more := strings.TrimPrefix(host, "*."), true; more; {
+		for rest, more := end(strings.TrimPrefix(host, "*."), mostDomain+len(".")), true; more; {
 			if _, rest, more = strings.Cut(rest, "."); more && !yield("*."+rest) {
 				return
 			}
 		}
 	}
 }
+
+// end is how a text ends, in so many bytes.
+func end(s string, bytes int) string { return s[max(len(s)-bytes, 0):] }
 
 // find gives the rows that a host leads to: its own, or the longest pattern's, of a table, or of each for "".
 func (r *rows) find(table, host string) (found []*row) {

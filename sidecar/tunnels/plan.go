@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/envoylog"
+	"github.com/sallyport/sallyport/xds/wire"
 )
 
 const (
@@ -61,14 +62,22 @@ func (q *question) topics(each func(string)) {
 	if q.Registered != "" && q.Registered != q.host {
 		each(q.Registered)
 	}
-	for rest := q.host; ; {
-		_, below, more := strings.Cut(rest, ".")
-		if !more {
+	for rest := q.host[max(len(q.host)-wire.MostHost-len("."), 0):]; ; { // no pattern is longer
+		dot := strings.IndexByte(rest, '.')
+		if dot < 0 {
 			return
 		}
-		each("*." + below)
-		rest = below
+		each(rest[dot:])
+		rest = rest[dot+1:]
 	}
+}
+
+// topicOf is that of a host as rows have it: of a pattern what begins with the dot, which takes no memory beside the host's that is below it.
+func topicOf(host string) string {
+	if strings.HasPrefix(host, "*.") {
+		return host[1:]
+	}
+	return host
 }
 
 // ask has a question asked at a time; zero: not any more.
@@ -90,7 +99,7 @@ func (p *plan) meant(s *scope, each func(*question)) {
 		return
 	}
 	for host := range s.hosts {
-		for q := range p.about[host] {
+		for q := range p.about[topicOf(host)] {
 			each(q)
 		}
 	}

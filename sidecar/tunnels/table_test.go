@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -488,6 +490,23 @@ func TestScope(t *testing.T) {
 				t.Errorf("%s: something is left of %s: %v", name, host, p)
 			}
 		}
+	}
+}
+
+// TestTopicsOfLongHosts: what is kept of a host that is longer than any can be is what patterns may be about, and no more: of one of 60 KiB with a dot at each other byte all of its ends would
+// be 900 MB.
+func TestTopicsOfLongHosts(t *testing.T) {
+	q, bytes := &question{host: strings.Repeat("a.", 30<<10) + "wild.test", namespace: "shop"}, 0
+	means := map[string]bool{}
+	q.topics(func(topic string) {
+		bytes += len(topic)
+		means[topic] = true
+	})
+	if most := len(q.host) + 64<<10; bytes > most {
+		t.Errorf("topics of %d bytes, at most %d", bytes, most)
+	}
+	if s, _ := scopeOf(Change{Type: rowType, Names: []string{"t/*.wild.test:80"}}); !slices.ContainsFunc(slices.Collect(maps.Keys(s.hosts)), func(host string) bool { return means[topicOf(host)] }) {
+		t.Error("the pattern that it is below is not about it")
 	}
 }
 

@@ -13,6 +13,9 @@ const (
 	HBONEPort    = 15008 // HBONE
 )
 
+// MostHost is how many bytes a host's name has at most, without the root's dot (RFC 1035 section 2.3.4, as text). What requests say may be longer, and is then nobody's.
+const MostHost = 253
+
 // ProxyMark is what a node's proxy marks its connections in a pod's network with, so that the pod's rules let them pass; Istio's.
 const ProxyMark = 0x539
 

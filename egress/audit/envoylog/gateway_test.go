@@ -29,6 +29,20 @@ func gatewayRequests() map[string]logCase {
 				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry,
 				Reason: "registered; failed: UF,URX", Flags: []string{"UF", "URX"},
 			})},
+		"a request that nobody could keep an eye on": {place, httpLog(
+			peered(common("outbound|80||external.com", "default", "role", "external", "config", entryTag)), get, "external.com", "/", 503, wire.TooManyDetails),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default",
+				Reason: "the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long",
+			})},
+		"a request that nobody could keep an eye on, when it was answered": {place, httpLog(
+			peered(sentOn(common("outbound|80||external.com", "default", "role", "external", "config", entryTag))), get, "external.com", "/", 503, wire.TooManyDetails),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Allowed, Path: "gateway", Reporter: "gateway", Workload: client, Host: "external.com", Port: 80, Authority: "external.com",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 503, Cluster: "outbound|80||external.com", Route: "default", DecidedBy: entry,
+				Reason: "registered; its answer was kept back: the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long",
+			})},
 		"a request of a namespace that it is not exported to": {place, httpLog(
 			peered(common("outbound|80||private.com", "default", "role", "external", "config", entryTag)), get, "private.com", "/", 403, "rbac_access_denied_matched_policy[none]"),
 			want(record.Record{
@@ -66,6 +80,17 @@ func gatewayRequests() map[string]logCase {
 			want(record.Record{
 				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Port: 80,
 				Protocol: "http", Method: "GET", URLPath: "/admin/x", Status: 400, Reason: "what came is no request that the proxy reads, so that it went nowhere",
+			})},
+		"a CONNECT to a name that an ingress gateway has": {wire.IngressHTTP, httpLog(
+			flagged(common("", ""), &datav3.ResponseFlags{NoRouteFound: true}), connect, "shop.test:80", "", 404, "route_not_found"),
+			want(record.Record{
+				Class: record.Network, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "shop.test", Port: 80, SNI: "shop.test", Authority: "shop.test:80",
+				Protocol: "tls", Status: 404, Reason: "an ingress gateway takes no CONNECT", Flags: []string{"NR"},
+			})},
+		"two Host lines at an ingress gateway": {wire.IngressHTTP, httpLog(common("", wire.ClosedRoute+"its Host is not one name"), get, "a.test,b.test", "/", 400, "direct_response"),
+			want(record.Record{
+				Class: record.HTTP, Verdict: record.Denied, Path: "mesh", Reporter: "gateway", Direction: record.Inbound, Workload: app, Dialled: "240.240.0.9:80", Host: "a.test,b.test", Port: 80, Authority: "a.test,b.test",
+				Protocol: "http", Method: "GET", URLPath: "/", Status: 400, Route: "closed", Reason: "its Host is not one name",
 			})},
 		"a name that is nobody's at an ingress gateway": {wire.IngressHTTP, httpLog(
 			flagged(common("", ""), &datav3.ResponseFlags{NoRouteFound: true}), get, "nobody.test", "/", 404, "route_not_found"),

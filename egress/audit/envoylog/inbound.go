@@ -1,6 +1,7 @@
 package envoylog
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -60,7 +61,9 @@ func (r *entry) judgeIngress(policy string) {
 		if by := record.ParseObject(policy); by != (record.Object{}) {
 			r.DecidedBy = by
 		}
-	case r.tags.handshake != "", r.unread(r.tags.role):
+	case r.tags.handshake != "", r.unread(r.tags.role), r.Route == closed:
+	case r.method == methodCONNECT && slices.Contains(r.Flags, "NR"): // of a name that it has, too
+		r.Reason = "an ingress gateway takes no CONNECT"
 	case r.Route == wire.MisdirectedRoute:
 		r.Reason = "the connection was opened for another name"
 	case r.DecidedBy == (record.Object{}) && r.Reason != "":

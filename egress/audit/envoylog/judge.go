@@ -76,6 +76,8 @@ func (r *entry) judge(details string) {
 		r.DecidedBy = record.ParseObject(policy)
 	case slices.Contains(r.Flags, "OM"):
 		r.deny(r.pathDenied(), "the proxy takes nothing new: its memory is full, or there is no room for its audit records")
+	case details == wire.TooManyDetails && !r.sentOn:
+		r.deny(r.pathDenied(), notKept)
 	case r.tags.handshake != "":
 		r.deny(r.pathDenied(), handshakeProblem(r.tags.handshake))
 	case r.unread(role):
@@ -89,7 +91,7 @@ func (r *entry) judge(details string) {
 		r.deny(r.pathDenied(), "the request came back: the host leads to the proxy itself")
 	case strings.HasPrefix(r.Route, wire.ClosedRoute):
 		r.deny(r.pathDenied(), strings.TrimPrefix(r.Route, wire.ClosedRoute))
-		r.Route = "closed"
+		r.Route = closed
 		r.DecidedBy = record.ParseObject(policy)
 	case r.Route == "" && slices.Contains(r.Flags, "NR"):
 		r.deny(r.pathDenied(), "the host takes no such request")
@@ -158,10 +160,19 @@ func (r *entry) judge(details string) {
 	if r.Class == record.HTTP && r.Status == 0 && r.givenUp() {
 		r.Reason += "; its client left before there was an answer"
 	}
+	if details == wire.TooManyDetails {
+		r.Reason += "; its answer was kept back: " + notKept
+	}
 	if r.wentWrong() {
 		r.Reason += "; failed: " + failure(r.Flags, details)
 	}
 }
+
+// closed is the route of what one closes, whose name says why (wire.ClosedRoute).
+const closed = "closed"
+
+// notKept is why a request ends that its agent takes no note of (wire.TooManyDetails).
+const notKept = "the proxy's agent could not keep an eye on it: too much is under way, or its host or path is too long"
 
 // revision reads that of the row, else that of the cluster: Envoy writes one after the other, and "-" for what is not there.
 func revision(text string) string {

@@ -156,7 +156,7 @@ func (l *logged) upgraded(names int) Tunnel {
 	const get = 1
 	path, _, _ := strings.Cut(l.path, "?") // no policy looks further
 	authority, is := l.registered()
-	if !is || l.version != versionHTTP11 || l.peers != names || l.method != get || !plain(path) {
+	if !is || len(authority) > mostAuthority || l.version != versionHTTP11 || l.peers != names || l.method != get || !plain(path) {
 		return Tunnel{Unknown: true}
 	}
 	t, is := l.opened(l.local.String(), l.direct.String())

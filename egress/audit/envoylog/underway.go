@@ -17,6 +17,9 @@ const EndedReason = "ended when it was not allowed any more: "
 // mostUnderWay is how long the path of a request may be, in bytes, that is under way: each is kept for as long.
 const mostUnderWay = 32 << 10
 
+// mostAuthority is how long its host and port may be, in bytes: no name is longer, and what is kept of one grows with its dots, too.
+const mostAuthority = wire.MostHost + len(".:65535")
+
 // UnderWay reads what an exit's Envoy tells its agent of a request that is under way: as what it came, "METHOD REGISTERED-IN AUTHORITY PATH", who its client is, from where it came, and since when, in
 // seconds. "-" is nothing. It is Unknown where nobody can ask about it. Of a CONNECT, kind is what its bytes are taken for: it is asked about as the connection that it is; without
 // that its row refuses it: the port is registered for requests, closed, or has no route for it.
@@ -32,7 +35,7 @@ func UnderWay(as, peer, from, began, kind string) Tunnel {
 	if method == http.MethodConnect && !connect {
 		return Tunnel{Unknown: true, Nowhere: true}
 	}
-	if !whole || !known || len(path) > mostUnderWay || !strings.HasPrefix(path, "/") && !connect || strings.Contains(in, "~") || strings.Contains(peer, ",") {
+	if !whole || !known || len(path) > mostUnderWay || len(authority) > mostAuthority || !strings.HasPrefix(path, "/") && !connect || strings.Contains(in, "~") || strings.Contains(peer, ",") {
 		return Tunnel{Unknown: true}
 	}
 	if connect {

@@ -26,6 +26,9 @@ func TestUnderWay(t *testing.T) {
 			t.Errorf("%q: %+v", as, got)
 		}
 	}
+	if got := envoylog.UnderWay("GET - "+strings.Repeat("x", 253)+".:65535 /", "-", "127.0.0.1", began, ""); got.Unknown {
+		t.Error("a host of 253 bytes is taken for one that is too long")
+	}
 	if got := envoylog.UnderWay("GET - a.test /", "-", "127.0.0.1", began, ""); got.Unknown || got.Peer != "" {
 		t.Errorf("a forward proxy's: %+v", got)
 	}
@@ -45,6 +48,7 @@ func TestUnderWay(t *testing.T) {
 		"no time":          {"GET - a.test /", "-", "-"},
 		"another address":  {"GET bank~10.0.0.1:80 a.test /", "-", began},
 		"a path too long":  {"GET - a.test /" + strings.Repeat("x", 33<<10), "-", began},
+		"a host too long":  {"GET - " + strings.Repeat("a.", 30<<10) + "test /", "-", began},
 	} {
 		if got := envoylog.UnderWay(of[0], of[1], "10.0.0.7", of[2], "-"); got != (envoylog.Tunnel{Unknown: true}) {
 			t.Errorf("%s: %+v", what, got)

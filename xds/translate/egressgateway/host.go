@@ -65,9 +65,10 @@ func (h *Host) vhost(port resolve.ExitPort) *routev3.VirtualHost {
 			vh.Routes = append(vh.Routes, h.chosen(c)...)
 		}
 	}
-	if !port.Own[0].Service.Wildcard() {
-		envoy.NoteRowHost(vh, host)
+	if port.Own[0].Service.Wildcard() {
+		return envoy.RefuseOddHosts(vh)
 	}
+	envoy.NoteRowHost(vh, host)
 	return vh
 }
 

@@ -150,10 +150,10 @@ func (p port) recorded() bool {
 func (p port) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name: p.cluster,
-		VirtualHosts: []*routev3.VirtualHost{{
+		VirtualHosts: []*routev3.VirtualHost{envoy.RefuseOddHosts(&routev3.VirtualHost{
 			Name: "inbound|http|" + wire.RouteName(p.number), Domains: []string{"*"},
 			Routes: []*routev3.Route{envoy.Route("default", envoy.MatchAnyRequest(), envoy.ToClusterRetried(p.cluster))},
-		}},
+		})},
 		ValidateClusters: wrapperspb.Bool(false),
 	}
 }

@@ -59,7 +59,7 @@ func (n *Name) row(r *resolve.IngressRow) *resource.Resource {
 	if envoy.EnableConfigured(vh) && !envoy.EndsForAll(vh) {
 		vh.Routes = append(vh.Routes, farend.NoRoute(r.By[0].Key, r.By[0].Revision, envoy.MatchAnyRequest()))
 	}
-	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+	return envoy.Seal(resource.VirtualHost, vh.Name, envoy.RefuseOddHosts(vh))
 }
 
 // datagrams is the listener of a port for UDP, with the clusters that it leads to. Nothing listens where all that comes would be closed.

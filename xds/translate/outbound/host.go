@@ -103,7 +103,7 @@ func (h *Host) vhost(port registry.Port, routes []resolve.Route) *resource.Resou
 	for i := range routes {
 		vh.Routes = append(vh.Routes, h.rows(port, &routes[i])...)
 	}
-	return envoy.Seal(resource.VirtualHost, vh.Name, vh)
+	return envoy.Seal(resource.VirtualHost, vh.Name, envoy.RefuseOddHosts(vh))
 }
 
 // domains are what finds the host in a port's table; its own name is the first.

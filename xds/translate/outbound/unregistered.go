@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"net/netip"
+	"slices"
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -28,6 +29,9 @@ func lastResort(rest resolve.OutboundPolicy, asked ...*routev3.Route) *routev3.V
 			continue
 		}
 		vh.Routes = append(vh.Routes, unregisteredRoute(rest, r))
+	}
+	if slices.ContainsFunc(rest.Routes(), resolve.UnregisteredRoute.Leaves) {
+		return envoy.RefuseOddHosts(vh)
 	}
 	return vh
 }

@@ -102,6 +102,7 @@ func (h *Host) table(row *resource.Resource) []*resource.Resource {
 		}
 		vh.Name, vh.Domains = h.Service.Host, []string{"*"}
 		vh.Routes = slices.DeleteFunc(vh.Routes, envoy.IsAnswer)
+		envoy.RefuseOddHosts(vh)
 		name := h.front(port).Name()
 		rc := &routev3.RouteConfiguration{
 			Name: name, VirtualHosts: []*routev3.VirtualHost{vh}, ValidateClusters: wrapperspb.Bool(false),
