@@ -97,7 +97,9 @@ func (e *end) endpoints() []registry.Endpoint {
 		list = e.entry.Connectable(list)
 	}
 	far := e.host().Restrictions
-	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool { return !far.Leads(to) })
+	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool {
+		return !far.Leads(to) || to.PortOf(e.port) == 0 || to.Address == "" && !e.snap.Topology().Leads(to)
+	})
 }
 
 // host is the service as whoever connects to its pods has it.
