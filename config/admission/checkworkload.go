@@ -140,19 +140,23 @@ func (w *world) checkSomebodySelected(r *report, s *networking.ServiceEntry) {
 		return
 	}
 	if len(w.labelled(r.of.Namespace).with(labels)) == 0 {
-		r.selectsNobody(labels)
+		r.selectsNobody(s)
 	}
 }
 
 // SelectsNobody is what is said of a ServiceEntry whose labels no workload of its namespace has.
 func SelectsNobody(entry config.Object) Finding {
 	r := &report{of: entry}
-	r.selectsNobody(entry.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels())
+	r.selectsNobody(entry.Spec.(*networking.ServiceEntry))
 	return r.findings[0]
 }
 
-func (r *report) selectsNobody(labels map[string]string) {
-	r.warn("spec.workloadSelector.labels", shownLabels(labels), fmt.Sprintf("no Pod and no WorkloadEntry of namespace %s that is known has these labels, so nothing is sent to the hosts now", r.of.Namespace),
+func (r *report) selectsNobody(s *networking.ServiceEntry) {
+	so := "nobody is reached by them now" // but where the name leads, or the client goes
+	if s.Resolution == networking.ServiceEntry_STATIC {
+		so = "nothing is sent to the hosts now"
+	}
+	r.warn("spec.workloadSelector.labels", shownLabels(s.GetWorkloadSelector().GetLabels()), fmt.Sprintf("no Pod and no WorkloadEntry of namespace %s that is known has these labels, so %s", r.of.Namespace, so),
 		"mend the labels, if the workloads are there already; those of other namespaces are not selected")
 }
 
