@@ -63,6 +63,8 @@ func (w *world) about(o *config.Object) []Finding {
 		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		w.checkGatewayService(r)
 		w.judgeEntryFronted(r, spec)
+		w.checkSomebodySelected(r, spec)
+		w.checkEndpointNetworks(r, spec)
 		checkMadeUp(r, spec)
 	case *corev1.Namespace:
 		w.checkGatewayService(r)
@@ -72,6 +74,8 @@ func (w *world) about(o *config.Object) []Finding {
 	case *corev1.Service:
 		checkBoundPorts(r, spec)
 		w.checkServicePorts(r, spec)
+		w.checkNamedTargets(r, spec)
+		w.checkServiceExports(r)
 		w.judgeFronted(r, spec)
 		w.judgeIngressed(r, spec)
 	case *discoveryv1.EndpointSlice:

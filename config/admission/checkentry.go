@@ -66,19 +66,20 @@ func originatesTLS(t *networking.ClientTLSSettings) bool {
 
 // checkNamespaces warns of exports to namespaces that do not exist, if the input has any.
 func (w *world) checkNamespaces(r *report, field string, exportTo []string) {
-	if len(w.namespaces) == 0 {
+	for i, ns := range exportTo {
+		w.checkNamespace(r, at(field, i), ns)
+	}
+}
+
+func (w *world) checkNamespace(r *report, field, ns string) {
+	if _, exists := w.namespaces[ns]; len(w.namespaces) == 0 || exists || ns == "." || ns == "*" || ns == "~" {
 		return
 	}
-	for i, ns := range exportTo {
-		if _, exists := w.namespaces[ns]; exists || ns == "." || ns == "*" || ns == "~" {
-			continue
-		}
-		fix := "create the namespace, or remove it here"
-		if meant := strict.Closest(ns, slices.Collect(maps.Keys(w.namespaces))); meant != "" {
-			fix = fmt.Sprintf("did you mean %q?", meant)
-		}
-		r.warn(at(field, i), ns, "there is no such namespace", fix)
+	fix := "create the namespace, or remove it here"
+	if meant := strict.Closest(ns, slices.Collect(maps.Keys(w.namespaces))); meant != "" {
+		fix = fmt.Sprintf("did you mean %q?", meant)
 	}
+	r.warn(field, ns, "there is no such namespace", fix)
 }
 
 // checkGatewayService warns of an annotation, on a ServiceEntry or a Namespace, that names a gateway whose Service the

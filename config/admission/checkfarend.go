@@ -35,18 +35,28 @@ func (w *world) farEnds() []Finding {
 			if svc.Source.Kind != config.KindServiceEntry {
 				continue
 			}
+			general := map[closing]bool{}
 			for _, place := range placesOf(svc) {
 				rule := s.ExitRule(svc)
 				if place.Kind == registry.AtSidecar {
 					rule = s.Rule(svc, svc.Namespace, "")
 				}
-				c.add(svc, s.UpstreamRestrictions(svc, rule, place))
+				c.add(svc, s.UpstreamRestrictions(svc, rule, place), Error, "", general)
 			}
 			for _, key := range rules { // as the workloads see it that a rule is for
 				place := registry.Connector{Kind: registry.AtSidecar, Namespace: key.Namespace, Secrets: registry.SecretsUnseen}
-				if rule := s.Rule(svc, key.Namespace, registry.SelectorKey(key.Namespace+"/"+key.Name)); rule != nil && rule.Key == key {
-					c.add(svc, s.UpstreamRestrictions(svc, rule, place))
+				rule := s.Rule(svc, key.Namespace, registry.SelectorKey(key.Namespace+"/"+key.Name))
+				if rule == nil || rule.Key != key || mayBeTheGateways(s, svc, rule) {
+					continue
 				}
+				severity, whom := Error, " from namespace "+key.Namespace
+				if rule.Selector != nil {
+					whom = " from the workloads that are selected"
+				}
+				if key.Namespace == w.cfg.RootNamespace { // where it closes for few, and is written for others
+					severity = Warning
+				}
+				c.add(svc, s.UpstreamRestrictions(svc, rule, place), severity, whom, general)
 			}
 		}
 	}
@@ -56,6 +66,14 @@ func (w *world) farEnds() []Finding {
 		}
 	}
 	return c.findings
+}
+
+// mayBeTheGateways says of a rule with a workloadSelector, of the namespace of a host's egress gateway, whether it cannot be known that the gateway follows another one:
+// its Service is not there, which tells its pods' labels.
+func mayBeTheGateways(s *registry.Snapshot, svc *registry.Service, rule *registry.DestinationRule) bool {
+	_, known := s.KubeService(svc.Exit)
+	follows := rule.Key.Namespace == svc.Namespace || rule.Key.Namespace == s.Mesh.RootNamespace
+	return rule.Selector != nil && !svc.Exit.IsZero() && svc.Exit.Namespace == rule.Key.Namespace && follows && !known
 }
 
 // placesOf are those from which a service is reached.
@@ -73,12 +91,15 @@ func placesOf(svc *registry.Service) []registry.Connector {
 // aboutFarEnds picks the objects that matter: rules about TLS, entries with written endpoints or with such a rule, and
 // what says by which gateway these leave. It names the rules.
 func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
-	covered := map[host.Name]bool{}
+	covered, gateways := map[host.Name]bool{}, map[string]bool{w.cfg.DefaultGateway.Namespace: true, w.cfg.RootNamespace: true}
 	for i := range w.objects {
 		o := &w.objects[i]
 		if rule, ok := o.Spec.(*networking.DestinationRule); ok && setsTLS(rule) {
 			objects, rules = append(objects, o), append(rules, o.Key)
 			covered[w.fullName(rule.Host, o.Namespace)] = true
+			if rule.WorkloadSelector != nil {
+				gateways[o.Namespace] = true
+			}
 		}
 	}
 	entries := 0
@@ -92,8 +113,12 @@ func (w *world) aboutFarEnds() (objects []*config.Object, rules []config.Key) {
 			}
 		case *corev1.Namespace, *corev1.Secret:
 			objects = append(objects, o)
+		case *networking.DestinationRule: // that says nothing of TLS, in place of one that does
+			if n := w.fullName(spec.Host, o.Namespace); !setsTLS(spec) && (n.IsWildcard() || w.anyCovered([]string{string(n)}, covered)) {
+				objects = append(objects, o)
+			}
 		case *corev1.Service:
-			if w.cfg.DefaultGateway.Namespace == o.Namespace || w.cfg.RootNamespace == o.Namespace {
+			if gateways[o.Namespace] {
 				objects = append(objects, o)
 			}
 		}
@@ -140,6 +165,13 @@ func (w *world) anyCovered(hosts []string, covered map[host.Name]bool) bool {
 	return false
 }
 
+// closing is one port that an object closes, and why.
+type closing struct {
+	port uint32
+	by   config.Key
+	why  string
+}
+
 // closings gathers findings, each once.
 type closings struct {
 	objects  map[config.Key]*config.Object
@@ -147,27 +179,33 @@ type closings struct {
 	findings []Finding
 }
 
-func (c *closings) add(svc *registry.Service, f registry.UpstreamRestrictions) {
+// add says what is closed: to whom else is said by whom, "" for everybody. What is closed for everybody is noted in general, and not said once more.
+func (c *closings) add(svc *registry.Service, f registry.UpstreamRestrictions, severity Severity, whom string, general map[closing]bool) {
 	for _, refused := range f.Refused {
-		c.say(svc.Source, "endpoints", refused.Address, refused.Why+", and is not connected to", refused.Fix)
+		c.say(svc.Source, Error, "endpoints", refused.Address, refused.Why+", and is not connected to", refused.Fix)
 	}
 	for _, port := range svc.Ports {
 		closed, ok := f.Closed[port.Number]
 		if !ok || len(f.Refused) > 0 {
 			continue
 		}
+		at := closing{port.Number, closed.By, closed.Why}
+		if general[at] {
+			continue
+		}
+		general[at] = whom == ""
 		field, why, _ := strings.Cut(closed.Why, ": ")
-		c.say(closed.By, field, "", why+", so nothing is sent to "+svc.Host, closed.Fix)
+		c.say(closed.By, severity, field, "", why+", so nothing is sent to "+svc.Host+whom, closed.Fix)
 	}
 }
 
-func (c *closings) say(by config.Key, field, value, message, fix string) {
+func (c *closings) say(by config.Key, severity Severity, field, value, message, fix string) {
 	o := c.objects[by]
 	if o == nil {
 		return
 	}
 	r := &report{of: *o}
-	r.reject("spec."+field, value, message, fix)
+	r.add(severity, "spec."+field, value, message, fix)
 	if text := r.findings[0].String(); !c.said[text] {
 		c.said[text] = true
 		c.findings = append(c.findings, r.findings...)

@@ -123,8 +123,23 @@ func (r *report) prefix(field, value string) (block bool) {
 		}
 		return true
 	}
-	if !isAddress(value) {
+	if !isAddress(value) && !r.otherForm(field, value) {
 		r.reject(field, value, "is neither an IP address nor a CIDR block", `write it as in "10.0.0.1" or "10.0.0.0/8"`)
+	}
+	return false
+}
+
+// otherForm rejects an IP address that is written as it is in URLs, in brackets or with a port, and says whether it is one.
+func (r *report) otherForm(field, value string) bool {
+	inner, bracketed := strings.CutPrefix(value, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	if addr, err := netip.ParseAddr(inner); bracketed && closed && err == nil {
+		r.reject(field, value, "an IPv6 address has no brackets here", fmt.Sprintf("write %q", addr))
+		return true
+	}
+	if at, err := netip.ParseAddrPort(value); err == nil {
+		r.reject(field, value, "an IP address has no port here", fmt.Sprintf("write %q, and the port where ports are", at.Addr()))
+		return true
 	}
 	return false
 }

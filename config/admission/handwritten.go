@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,8 +17,9 @@ import (
 // Addresses that somebody wrote for a headless Service, and no pod of its namespace has, lead to it in that namespace only
 // (docs/adr/0012-neighbours.md, "Addresses"). Nobody else would see why nothing comes.
 
-// checkSlice warns of an EndpointSlice's such addresses. One that says that it is a pod's is believed where the namespace's pods are not known.
+// checkSlice judges an EndpointSlice among the Services, and warns of its such addresses. One that says that it is a pod's is believed where the namespace's pods are not known.
 func (w *world) checkSlice(r *report, s *discoveryv1.EndpointSlice) {
+	w.checkSlicePorts(r, s)
 	svc := w.headless[r.of.Namespace][s.Labels[discoveryv1.LabelServiceName]]
 	if svc == nil || s.AddressType == discoveryv1.AddressTypeFQDN || !staysHome(svc, &w.cfg) {
 		return
@@ -37,21 +37,7 @@ func (w *world) checkSlice(r *report, s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// checkWorkload does so of a WorkloadEntry's.
-func (w *world) checkWorkload(r *report, e *networking.WorkloadEntry) {
-	if !w.podAddresses[r.of.Namespace][e.Address] {
-		r.ownOnlyBehind(e, slices.Collect(maps.Values(w.headless[r.of.Namespace])), &w.cfg)
-	}
-}
-
-// OwnNamespaceOnly is what is said of a WorkloadEntry whose address headless Services lead to in its own namespace only. headless are those of
-// its namespace.
-func OwnNamespaceOnly(o config.Object, headless []*config.Object, cfg *mesh.Config) []Finding {
-	r := &report{of: o}
-	r.ownOnlyBehind(o.Spec.(*networking.WorkloadEntry), headless, cfg)
-	return r.findings
-}
-
+// ownOnlyBehind does so of a WorkloadEntry, given the headless Services of its namespace.
 func (r *report) ownOnlyBehind(e *networking.WorkloadEntry, headless []*config.Object, cfg *mesh.Config) {
 	if !isAddress(e.Address) {
 		return

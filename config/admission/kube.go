@@ -24,7 +24,10 @@ func (r *report) service(s *corev1.Service) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		if s.Spec.ExternalName == "" {
 			r.reject("spec.externalName", nil, "it is missing", "write the host's name")
-		} else if _, err := host.ParseExact(strings.TrimSuffix(s.Spec.ExternalName, ".")); err != nil && !isAddress(s.Spec.ExternalName) {
+		} else if isAddress(s.Spec.ExternalName) {
+			r.warn("spec.externalName", s.Spec.ExternalName, "is an IP address, and names of hosts are meant: neither the cluster's DNS nor proxies lead there",
+				"write a Service without selector and an EndpointSlice with the address, or register a host with it by a ServiceEntry (spec.endpoints)")
+		} else if _, err := host.ParseExact(strings.TrimSuffix(s.Spec.ExternalName, ".")); err != nil && !r.otherForm("spec.externalName", s.Spec.ExternalName) {
 			r.hostError("spec.externalName", s.Spec.ExternalName, err)
 		}
 	} else if len(s.Spec.Ports) == 0 && s.Spec.ClusterIP != corev1.ClusterIPNone {
@@ -61,6 +64,7 @@ func (r *report) service(s *corev1.Service) {
 		numbers[id] = true
 	}
 	r.labels("spec.selector", s.Spec.Selector)
+	r.serviceExports()
 }
 
 func (r *report) kubePort(field string, n int32) {
@@ -71,7 +75,7 @@ func (r *report) kubePort(field string, n int32) {
 
 // address rejects what is no IP address.
 func (r *report) address(field, value string) {
-	if !isAddress(value) {
+	if !isAddress(value) && !r.otherForm(field, value) {
 		r.reject(field, value, "is no IP address", fixAddress)
 	}
 }

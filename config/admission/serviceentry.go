@@ -190,7 +190,7 @@ func (r *report) staticEndpoints(s *networking.ServiceEntry, protocols map[strin
 		field := at("spec.endpoints", i, "address")
 		if strings.HasPrefix(e.Address, unixPrefix) {
 			r.unixSocket(field, e, len(s.Ports))
-		} else if !isAddress(e.Address) && (e.Address != "" || e.Network == "") {
+		} else if !isAddress(e.Address) && (e.Address != "" || e.Network == "") && !r.otherForm(field, e.Address) {
 			r.reject(field, e.Address, "is no IP address, which resolution STATIC needs", "write an IP address, or set spec.resolution to DNS")
 		}
 		r.endpoint(at("spec.endpoints", i), e, protocols)
@@ -222,7 +222,7 @@ func (r *report) resolvedEndpoints(s *networking.ServiceEntry, protocols map[str
 		field := at("spec.endpoints", i, "address")
 		if strings.HasPrefix(e.Address, unixPrefix) {
 			r.reject(field, e.Address, "a Unix socket cannot be resolved", "set spec.resolution to STATIC")
-		} else if !isAddress(e.Address) {
+		} else if !isAddress(e.Address) && !r.otherForm(field, e.Address) {
 			if _, err := host.ParseExact(e.Address); err != nil {
 				r.hostError(field, e.Address, err)
 			}

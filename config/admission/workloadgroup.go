@@ -16,6 +16,7 @@ func (r *report) workloadGroup(g *networking.WorkloadGroup) {
 	}
 	r.labels("spec.metadata.labels", g.GetMetadata().GetLabels())
 	r.labels("spec.template.labels", g.GetTemplate().GetLabels())
+	r.endpointPorts("spec.template.ports", g.GetTemplate().GetPorts(), nil)
 	r.readinessProbe("spec.probe", g.Probe)
 }
 

@@ -50,7 +50,10 @@ type world struct {
 	podAddresses map[string]map[string]bool           // of a namespace
 	exitServices []serviceOfGateway                   // made when they are asked for, as the next
 	ingressFound []serviceOfGateway
-	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for
+	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for, as the next
+	selectorsIn  map[string]Selectors        // of a namespace
+	labelledIn   map[string]labelled         // of a namespace
+	networks     map[string]bool             // that something names
 	snapshot     *registry.Snapshot          // made when it is asked for
 }
 

@@ -253,7 +253,7 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v.Reason += addressUnknown
 	}
 	v.tellAsked()
-	if v.Allowed && len(gatewayEndpoints(a.snap, svc.Exit)) == 0 {
+	if v.Allowed && !answersAt(a.snap, svc.Exit) {
 		v.Unanswered = true
 		v.Reason += fmt.Sprintf("; no endpoint of the egress gateway %s is known: until one is, requests fail", svc.Exit)
 	}
@@ -263,6 +263,15 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 func wrongAddress(svc *registry.Service, ip netip.Addr) string {
 	return fmt.Sprintf("resolution NONE leads to the address that is dialled, and the egress gateway does not connect to %s: it is private, one of the mesh's own, or in an IPv6 range; allow it in the mesh settings with sallyport.dns.allowPrivateFor.%s, or let the entry leave straight from the pod with the annotation %s: %s",
 		ip, svc.Namespace, registry.GatewayAnnotation, registry.ExitDirect)
+}
+
+// answersAt says whether an egress gateway has an endpoint at the port that takes what leaves.
+func answersAt(s *registry.Snapshot, ref registry.Ref) bool {
+	ends := resolve.ExitAt(s, ref)
+	if ends.Port.Number == 0 {
+		return len(gatewayEndpoints(s, ref)) > 0
+	}
+	return slices.ContainsFunc(ends.Endpoints, func(e registry.Endpoint) bool { return e.PortOf(ends.Port) != 0 })
 }
 
 func gatewayEndpoints(s *registry.Snapshot, ref registry.Ref) []registry.Endpoint {

@@ -98,7 +98,9 @@ func (e *end) endpoints() []registry.Endpoint {
 		list = e.entry.Connectable(list)
 	}
 	far, local := e.host().Restrictions, e.nodeLocal()
-	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool { return !far.Leads(to) || local && (to.Cluster != "" || to.Node == "") })
+	return slices.DeleteFunc(slices.Clone(e.part().Of(list)), func(to registry.Endpoint) bool {
+		return !far.Leads(to) || to.PortOf(e.port) == 0 || to.Address == "" && !e.snap.Topology().Leads(to) || local && (to.Cluster != "" || to.Node == "")
+	})
 }
 
 // host is the service as whoever connects to its pods has it.

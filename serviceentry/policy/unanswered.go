@@ -74,5 +74,5 @@ func (e *end) part() registry.Subset {
 
 // nobodyAtExit says whether a host that is found by its endpoints alone has none that a gateway, or the forward proxy, connects to.
 func nobodyAtExit(svc *registry.Service, far registry.UpstreamRestrictions) bool {
-	return svc.Resolution == registry.Static && !slices.ContainsFunc(svc.Endpoints, far.Leads)
+	return svc.Resolution == registry.Static && !slices.ContainsFunc(svc.Endpoints, func(e registry.Endpoint) bool { return e.Address != "" && far.Leads(e) })
 }

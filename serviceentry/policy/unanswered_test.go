@@ -77,6 +77,50 @@ spec: {hosts: [leaving.test], location: MESH_EXTERNAL, resolution: STATIC, workl
 ---
 apiVersion: v1
 kind: Service
+metadata: {name: renamed, namespace: shop}
+spec: {clusterIP: 10.96.0.3, ports: [{name: http, port: 80}, {name: http-two, port: 81}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: renamed, namespace: shop, labels: {kubernetes.io/service-name: renamed}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.3]}]
+ports: [{name: web, port: 8080}, {name: http-two, port: 8081}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: anyport, namespace: shop}
+spec: {clusterIP: 10.96.0.4, ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: anyport, namespace: shop, labels: {kubernetes.io/service-name: anyport}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.4]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: byname, namespace: shop}
+spec: {selector: {app: byname}, clusterIP: 10.96.0.5, ports: [{name: http, port: 80, targetPort: web}, {name: http-two, port: 81, targetPort: admin}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: byname, namespace: shop, labels: {app: byname}}
+spec: {containers: [{name: a, image: a, ports: [{name: admin, containerPort: 9000}]}]}
+status: {podIP: 10.0.0.5, phase: Running}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: far, namespace: shop}
+spec: {hosts: [far.test], location: MESH_INTERNAL, resolution: STATIC, endpoints: [{network: n7}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: farther, namespace: shop}
+spec: {hosts: [farther.test], location: MESH_EXTERNAL, resolution: STATIC, endpoints: [{network: n7}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: v1
+kind: Service
 metadata: {name: istio-egressgateway, namespace: istio-system}
 spec: {selector: {istio: egressgateway}, clusterIP: 10.96.0.9, ports: [{name: tls, port: 443}]}
 ---
@@ -114,6 +158,13 @@ spec: {hosts: [public.test], gateways: [public], http: [{match: [{uri: {prefix: 
 		{"http://named.test/", "", "", ""},
 		{"http://parted.test/", "", "the subset eu of parted.test", fails},
 		{"http://leaving.test/", "", "leaving.test", fails},
+		{"http://renamed.shop/", "", "renamed.shop.svc.cluster.local", fails},
+		{"http://renamed.shop:81/", "", "", ""},
+		{"http://anyport.shop/", "", "", ""},
+		{"http://byname.shop/", "", "byname.shop.svc.cluster.local", fails},
+		{"http://byname.shop:81/", "", "", ""},
+		{"http://far.test/", "", "far.test", fails},
+		{"http://farther.test/", "", "farther.test", fails},
 		{"http://public.test/", "shop/public", "", ""},
 		{"http://public.test/empty", "shop/public", "it", fails},
 	} {

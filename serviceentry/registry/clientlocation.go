@@ -92,6 +92,7 @@ func (n ClientLocation) Groups(svc *Service, t TrafficPolicy, list []Endpoint, r
 // mutual TLS (mutual says that it is spoken), by whose name the gateway knows whereto; what does not take it is left out. A network
 // without a gateway is reached straight. A gateway has the weight of all that is behind it.
 func (n ClientLocation) Reach(list []Endpoint, port Port, mutual bool) []Endpoint {
+	list = having(list, port)
 	if n.Topology == nil {
 		return list
 	}
@@ -118,9 +119,19 @@ func (n ClientLocation) Reach(list []Endpoint, port Port, mutual bool) []Endpoin
 	return out
 }
 
+// having are the endpoints that have a port.
+func having(list []Endpoint, port Port) []Endpoint {
+	lacks := func(e Endpoint) bool { return e.PortOf(port) == 0 }
+	if !slices.ContainsFunc(list, lacks) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), lacks)
+}
+
 // ReachExit gives an egress gateway's endpoints at a port, in the groups in which they are asked: those that are connected to straight, and, where none
 // of them is left, the gateways of the networks that have others. What goes to an egress gateway is mutual TLS, whatever its pods are labelled.
 func (n ClientLocation) ReachExit(list []Endpoint, port Port) (out []EndpointGroup) {
+	list = having(list, port)
 	straight := n.Here(list)
 	var far []Endpoint
 	if len(straight) < len(list) {

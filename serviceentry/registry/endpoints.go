@@ -14,7 +14,7 @@ import (
 // Endpoint is an address that serves a service.
 type Endpoint struct {
 	Address        string            // IP, or a DNS name with resolution DNS
-	Ports          map[string]uint32 // by port name, where it differs from the target port
+	Ports          map[string]uint32 // by port name, where it differs from the target port; 0 where the endpoint has no such port
 	ServiceAccount string            // SPIFFE id's last part, "" if unknown
 	Weight         uint32            // 0 counts as 1
 	Labels         map[string]string // of the pod or workload
@@ -36,7 +36,11 @@ type Endpoint struct {
 	Written bool `json:",omitzero"`
 }
 
-// PortOf gives the endpoint's port for a service port.
+// Serves says whether the endpoint can be connected to at a service's port, as far as it is known itself: one without an address is reached by its network's
+// gateways, and one that has no port of that name is none there.
+func (e Endpoint) Serves(p Port) bool { return e.Address != "" && e.PortOf(p) != 0 }
+
+// PortOf gives the endpoint's port for a service port; 0 where it has none.
 func (e Endpoint) PortOf(p Port) uint32 {
 	if n, ok := e.Ports[p.Name]; ok {
 		return n

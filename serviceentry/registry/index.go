@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -157,31 +158,23 @@ func (x *index) endpoints(svc config.Key) []Endpoint {
 	if len(selector) > 0 {
 		out = x.workloadEndpoints(svc.Namespace, selector, false)
 		for i := range out {
-			out[i].Written = true
+			out[i].Written, out[i].Ports = true, byTarget(out[i].Ports, ports)
 		}
 	}
 	switch found := x.slices[svc]; {
 	case len(found) > 0:
-		out = append(out, x.sliceEndpoints(found, svc.Namespace)...)
+		out = append(out, x.sliceEndpoints(found, svc.Namespace, ports)...)
 	case len(selector) > 0:
 		out = append(out, x.podEndpoints(svc.Namespace, selector, ports)...)
 	}
 	return sortedEndpoints(served(out))
 }
 
-func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, ns string) []Endpoint {
+// sliceEndpoints gives the endpoints of slices, for the ports of their service.
+func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, ns string, of []corev1.ServicePort) []Endpoint {
 	var out []Endpoint
 	for _, slice := range found {
-		ports := map[string]uint32{}
-		for _, p := range slice.Ports {
-			if p.Port != nil && isPort(*p.Port) {
-				name := ""
-				if p.Name != nil {
-					name = *p.Name
-				}
-				ports[name] = uint32(*p.Port)
-			}
-		}
+		ports := slicePorts(slice.Ports, of)
 		for _, e := range slice.Endpoints {
 			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
 				continue
@@ -201,6 +194,44 @@ func (x *index) sliceEndpoints(found map[config.Key]*discoveryv1.EndpointSlice, 
 	return out
 }
 
+// byTarget lets a WorkloadEntry name a port as pods do, by the name of a Service's target port.
+func byTarget(has map[string]uint32, ports []corev1.ServicePort) map[string]uint32 {
+	out := has
+	for _, p := range ports {
+		number, named := has[p.TargetPort.StrVal]
+		if _, own := has[p.Name]; own || !named || p.TargetPort.StrVal == "" {
+			continue
+		}
+		if len(out) == len(has) {
+			out = maps.Clone(has)
+		}
+		out[p.Name] = number
+	}
+	return out
+}
+
+// slicePorts are those that the endpoints of a slice have, by their names. A service's port that a slice does not name is none of its endpoints', as for
+// kube-proxy and in Istio; a slice that names no port at all, or one without a number, says nothing of them.
+func slicePorts(list []discoveryv1.EndpointPort, of []corev1.ServicePort) map[string]uint32 {
+	ports, all := map[string]uint32{}, len(list) == 0
+	for _, p := range list {
+		switch {
+		case p.Port == nil:
+			all = true
+		case isPort(*p.Port) && p.Name != nil:
+			ports[*p.Name] = uint32(*p.Port)
+		case isPort(*p.Port):
+			ports[""] = uint32(*p.Port)
+		}
+	}
+	for _, p := range of {
+		if _, named := ports[p.Name]; !named && !all {
+			ports[p.Name] = 0
+		}
+	}
+	return ports
+}
+
 // podEndpoints gives the running pods of a namespace that carry the labels. The ports are those of the service,
 // if there is one: a named target port is another number in each pod.
 func (x *index) podEndpoints(ns string, selector map[string]string, ports []corev1.ServicePort) []Endpoint {
@@ -217,22 +248,41 @@ func (x *index) podEndpoints(ns string, selector map[string]string, ports []core
 	return out
 }
 
-// namedPorts finds, in a pod's containers, the numbers of the target ports that a service names.
+// namedPorts finds, in a pod's containers, the numbers of the target ports that a service names; 0 of one that the pod does not have.
 func namedPorts(p *corev1.Pod, ports []corev1.ServicePort) map[string]uint32 {
 	var out map[string]uint32
 	for _, want := range ports {
-		for _, c := range p.Spec.Containers {
-			for _, has := range c.Ports {
-				if want.TargetPort.StrVal != "" && has.Name == want.TargetPort.StrVal && isPort(has.ContainerPort) {
-					if out == nil {
-						out = map[string]uint32{}
-					}
-					out[want.Name] = uint32(has.ContainerPort)
-				}
-			}
+		if want.TargetPort.StrVal == "" {
+			continue
 		}
+		if out == nil {
+			out = map[string]uint32{}
+		}
+		out[want.Name] = NamedPort(p, want.TargetPort.StrVal)
 	}
 	return out
+}
+
+// NamedPort is the number of a pod's port of a name; 0 where no container that runs with the others has one.
+func NamedPort(p *corev1.Pod, name string) (number uint32) {
+	for _, c := range p.Spec.Containers {
+		number = cmp.Or(number, portNamed(c.Ports, name))
+	}
+	for _, c := range p.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			number = cmp.Or(number, portNamed(c.Ports, name))
+		}
+	}
+	return number
+}
+
+func portNamed(list []corev1.ContainerPort, name string) uint32 {
+	for _, p := range list {
+		if p.Name == name && isPort(p.ContainerPort) {
+			return uint32(p.ContainerPort)
+		}
+	}
+	return 0
 }
 
 // podAt is the first pod of a namespace at an address, in name order; nil without one. Pods of other namespaces may have the

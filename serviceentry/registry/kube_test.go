@@ -68,8 +68,8 @@ func TestEndpoints(t *testing.T) {
 	}
 	changed := w.apply(gatewaySlice)
 	bySlice := []registry.Endpoint{
-		{Address: "10.0.0.2", Ports: map[string]uint32{"https": 9443}, ServiceAccount: "egress", Labels: labels},
-		{Address: "10.0.0.5", Ports: map[string]uint32{"https": 9443}, Written: true}, // no pod has it
+		{Address: "10.0.0.2", Ports: map[string]uint32{"https": 9443, "http2-status": 0}, ServiceAccount: "egress", Labels: labels},
+		{Address: "10.0.0.5", Ports: map[string]uint32{"https": 9443, "http2-status": 0}, Written: true}, // no pod has it; the slice names no port for the status
 	}
 	if d := cmp.Diff(bySlice, endpoints()); d != "" || !slices.Equal(changed.Endpoints, []string{gatewayRef.Host()}) || len(changed.Hosts) > 0 {
 		t.Errorf("by slices: %+v\n%s", changed, d)

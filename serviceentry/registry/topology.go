@@ -91,6 +91,9 @@ func (t *Topology) lead(e Endpoint) (out []NetworkGateway) {
 	return out
 }
 
+// Leads says whether an endpoint's network has a gateway that is known.
+func (t *Topology) Leads(e Endpoint) bool { return t != nil && len(t.lead(e)) > 0 }
+
 // setNetworkGateway notes whether a Service is a network's gateway, as its label says. Only those of the root namespace are: whoever could
 // write one elsewhere would have what others send to that network.
 func (b *batch) setNetworkGateway(c config.Change) {

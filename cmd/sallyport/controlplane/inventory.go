@@ -22,6 +22,7 @@ type inventory struct {
 	mu      sync.RWMutex
 	objects config.ByKey[*config.Object]
 	at      addresses // of pods
+	chosen  chosen    // which ServiceEntries select workloads, and who of them has to be looked at again
 	// spread is set when a namespace came or went, or the trust bundle changed, since it was last taken: either way the
 	// bundle is to be spread again.
 	spread signal
@@ -40,7 +41,7 @@ func (s signal) set() {
 }
 
 func newInventory() *inventory {
-	return &inventory{spread: make(signal, 1)}
+	return &inventory{spread: make(signal, 1), chosen: newChosen()}
 }
 
 // apply takes changes, and gives the labels of the pods, by POD.NAMESPACE, that have others now.
@@ -57,6 +58,7 @@ func (v *inventory) apply(changes []config.Change) (relabelled map[string]map[st
 		if judgesPolicies(c.Key.Kind) {
 			v.moves.Add(1)
 		}
+		v.chosen.note(c.Key, old, c.Object)
 		if c.Key.Kind == config.KindPod {
 			v.at.replace(old, c.Object)
 		}
@@ -158,6 +160,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 	for _, a := range entry.GetAddresses() {
 		addresses[a] = true
 	}
+	choosesBy := len(entry.GetWorkloadSelector().GetLabels()) > 0
 	delegates := map[config.Key]bool{}
 	routes, _ := o.Spec.(*networking.VirtualService)
 	for _, h := range routes.GetHttp() {
@@ -172,7 +175,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindKubeGateway: // a policy's target, or that of a Service which is, or of its target's class
 			return o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication
 		case config.KindPod, config.KindWorkloadEntry: // who is selected
-			return selects(o.Key.Kind)
+			return selects(o.Key.Kind) || choosesBy || o.Namespace == other.Namespace && (o.Kind == config.KindService || o.Kind == config.KindWorkloadEntry)
 		case config.KindEgressPolicy, config.KindSidecar, config.KindPeerAuthentication, config.KindTelemetry: // of the others, of several for one workload the oldest counts
 			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace

@@ -95,6 +95,58 @@ spec: {default: Deny, namespaces: {matchLabels: {tier: job}}}
 	}
 }
 
+// TestCheckLooksAtSelected: the webhook knows who is selected by a ServiceEntry and by a Service, and what selects a WorkloadEntry.
+func TestCheckLooksAtSelected(t *testing.T) {
+	read := decode.File("mesh.yaml", []byte(`
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: vm, namespace: shop}
+spec: {hosts: [vm.test], exportTo: ["."], location: MESH_INTERNAL, resolution: STATIC, workloadSelector: {labels: {app: vm}}, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: nobody, namespace: empty}
+spec: {hosts: [nobody.test], exportTo: ["."], location: MESH_INTERNAL, resolution: STATIC, workloadSelector: {labels: {app: vm}}, ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: vm, namespace: shop}
+spec: {address: vm.example, labels: {app: vm}, ports: {https: 443}}
+---
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: unselected, namespace: shop}
+spec: {address: 10.0.0.1, labels: {app: other}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop, labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: http, port: 80, targetPort: web}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.2]}]
+ports: [{name: other, port: 80}]
+`))
+	v, found := newInventory(), map[string]int{}
+	for i := range read.Objects {
+		v.apply([]config.Change{{Key: read.Objects[i].Key, Object: &read.Objects[i]}})
+	}
+	for _, o := range read.Objects {
+		want := slices.DeleteFunc(admission.Check(read.Objects, mesh.Default()), func(f admission.Finding) bool { return f.Key != o.Key })
+		got := v.check(o, mesh.Default())
+		if d := cmp.Diff(want, got); d != "" && len(want)+len(got) > 0 {
+			t.Errorf("%s (-all +check):\n%s", o.Key, d)
+		}
+		found[string(o.Kind)+" "+o.Name] = len(got)
+	}
+	want := map[string]int{"ServiceEntry vm": 0, "ServiceEntry nobody": 1, "WorkloadEntry vm": 2, "WorkloadEntry unselected": 1, "Pod web": 0, "Service web": 1, "EndpointSlice web": 1}
+	if !maps.Equal(found, want) {
+		t.Errorf("findings %v, want %v: %v", found, want, read.Findings)
+	}
+}
+
 // TestRelabelled: the pods that have other labels than before are named, and no others.
 func TestRelabelled(t *testing.T) {
 	v := newInventory()

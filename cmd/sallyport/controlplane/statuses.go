@@ -34,10 +34,10 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	for _, key := range changed.GatewayAPI {
 		keys[key] = true
 	}
-	for _, key := range p.workloadsJudged(changes, changed.Mesh) {
+	for _, key := range slices.Concat(p.workloadsJudged(changes, changed.Mesh), p.known.chosenAgain()) {
 		keys[key] = true
 	}
-	out, headless := map[config.Key]status.Details{}, headlessServices{p.known, map[string][]*config.Object{}}
+	out, among := map[config.Key]status.Details{}, amongWorkloads{p.known, map[string]selectingThere{}}
 	for key, stands := range keys {
 		o := p.known.get(key)
 		switch {
@@ -45,11 +45,11 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		case slices.Contains(admission.Judged, key.Kind):
 			out[key] = p.judgedDetails(o)
 		case key.Kind == config.KindServiceEntry:
-			out[key] = detailsOf(s, o)
+			out[key] = p.entryDetails(s, o)
 		case key.Kind == config.KindRequestAuthentication:
 			out[key] = p.tokenDetails(s, key)
 		case key.Kind == config.KindWorkloadEntry:
-			out[key] = status.Details{Warnings: admission.OwnNamespaceOnly(*o, headless.in(o.Namespace), s.Mesh)}
+			out[key] = status.Details{Warnings: among.judge(o, s)}
 		case key.Kind == config.KindDestinationRule:
 			out[key] = status.Details{Warnings: append(admission.CrowdedRule(*o, s), closedBy(s, key, o.Spec.(*networking.DestinationRule))...)}
 		default:
@@ -61,14 +61,14 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	return out
 }
 
-// workloadsJudged are the WorkloadEntries of which something else may be said since a Service of their namespace, or the mesh's settings, changed.
+// workloadsJudged are the WorkloadEntries of which something else may be said since a Service or a ServiceEntry of their namespace, or the mesh's settings, changed.
 func (p *plane) workloadsJudged(changes []config.Change, mesh bool) (out []config.Key) {
 	namespaces := map[string]bool{}
 	if mesh {
 		namespaces[""] = true // all of them
 	} else {
 		for _, c := range changes {
-			if c.Key.Kind == config.KindService {
+			if c.Key.Kind == config.KindService || c.Key.Kind == config.KindServiceEntry {
 				namespaces[c.Key.Namespace] = true
 			}
 		}
@@ -81,19 +81,37 @@ func (p *plane) workloadsJudged(changes []config.Change, mesh bool) (out []confi
 	return out
 }
 
-// headlessServices are namespaces' Services without addresses, looked for once each.
-type headlessServices struct {
+// amongWorkloads is what selects the workloads of namespaces, looked for once each.
+type amongWorkloads struct {
 	known *inventory
-	of    map[string][]*config.Object
+	of    map[string]selectingThere
 }
 
-func (h headlessServices) in(namespace string) []*config.Object {
-	list, is := h.of[namespace]
+type selectingThere struct {
+	selectors admission.Selectors
+	headless  []*config.Object
+}
+
+// judge is what is said of a WorkloadEntry among them.
+func (a amongWorkloads) judge(o *config.Object, s *registry.Snapshot) []admission.Finding {
+	there, is := a.of[o.Namespace]
 	if !is {
-		list = slices.DeleteFunc(h.known.of(config.KindService, namespace), func(o *config.Object) bool { return !admission.IsHeadless(o) })
-		h.of[namespace] = list
+		services := a.known.of(config.KindService, o.Namespace)
+		there.selectors = admission.NewSelectors(slices.Concat(services, a.known.of(config.KindServiceEntry, o.Namespace))...)
+		there.headless = slices.DeleteFunc(services, func(o *config.Object) bool { return !admission.IsHeadless(o) })
+		a.of[o.Namespace] = there
 	}
-	return list
+	return admission.WorkloadAmong(*o, there.selectors, there.headless, s.Mesh)
+}
+
+// entryDetails are what became of a ServiceEntry.
+func (p *plane) entryDetails(s *registry.Snapshot, o *config.Object) status.Details {
+	d := detailsOf(s, o)
+	anybody := slices.ContainsFunc(servicesOf(s, o), func(svc *registry.Service) bool { return len(svc.Endpoints) > 0 })
+	if len(o.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()) > 0 && !anybody && p.known.choosesNobody(o) {
+		d.Warnings = append(d.Warnings, admission.SelectsNobody(*o))
+	}
+	return d
 }
 
 func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {

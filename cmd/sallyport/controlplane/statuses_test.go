@@ -84,6 +84,38 @@ func TestStatusSaysWhatLeadsOthersNowhere(t *testing.T) {
 	}
 }
 
+// Whom an entry selects, and what selects a workload, stands in their statuses, and follows either, pods that are not ready among them.
+func TestStatusSaysWhoIsSelected(t *testing.T) {
+	const entry = "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: vm, namespace: shop}\nspec: {hosts: [vm.test], exportTo: [\".\"], location: MESH_INTERNAL, resolution: %s, workloadSelector: {labels: {app: vm}}, ports: [{number: 80, name: http, protocol: HTTP}]}\n"
+	const machine = "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: vm, namespace: shop}\nspec: {address: vm.example, labels: {app: %s}}\n"
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: vm, namespace: shop, labels: {app: vm}}\nspec: {containers: [{name: a, image: a}]}\n"
+	cfg := mesh.Default()
+	p := &plane{registry: registry.New(&cfg), known: newInventory()}
+	now := map[config.Key]string{}
+	for _, step := range []struct{ text, entry, machine string }{
+		{fmt.Sprintf(entry, "STATIC"), "no Pod and no WorkloadEntry of namespace shop", ""},
+		{fmt.Sprintf(machine, "vm"), "", "whose resolution STATIC needs IP addresses"},
+		{fmt.Sprintf(entry, "DNS"), "", ""},
+		{fmt.Sprintf(machine, "other"), "no Pod and no WorkloadEntry of namespace shop", "no ServiceEntry and no Service of namespace shop selects these labels"},
+		{pod, "", "no ServiceEntry and no Service of namespace shop selects these labels"},
+		{fmt.Sprintf(machine, "vm"), "", ""},
+	} {
+		changes := written(t, step.text)
+		p.known.apply(changes)
+		s, changed := p.registry.Apply(changes)
+		for key, d := range p.details(s, changes, changed) {
+			now[key] = fmt.Sprint(d.Warnings)
+		}
+		for kind, want := range map[config.Kind]string{config.KindServiceEntry: step.entry, config.KindWorkloadEntry: step.machine} {
+			got := now[config.Key{Kind: kind, Namespace: "shop", Name: "vm"}]
+			said := strings.Contains(got, "labels") || strings.Contains(got, "STATIC needs")
+			if said != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("after\n%s%s: %s, want %q", step.text, kind, got, want)
+			}
+		}
+	}
+}
+
 func testRoot(t *testing.T) string {
 	t.Helper()
 	authority, err := ca.Open(ca.Options{DataDir: t.TempDir()})

@@ -33,7 +33,7 @@ func LoadAssignment(cluster string, port registry.Port, groups ...registry.Endpo
 		}
 		part := shareOf(g.Endpoints)
 		for _, e := range g.Endpoints {
-			if e.Address == "" { // known by the gateway of its network only, and there is none
+			if !e.Serves(port) { // known by the gateway of its network only, and there is none; or without this port
 				continue
 			}
 			to := envoy.LBEndpoint(envoy.TCPAddress(e.Address, e.PortOf(port)), part(e.Weight))

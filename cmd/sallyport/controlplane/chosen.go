@@ -1,0 +1,86 @@
+package controlplane
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+)
+
+// chosen is which ServiceEntries select workloads by their labels, and which of them may select somebody now, or nobody, since it was last asked. The inventory's lock is held.
+type chosen struct {
+	by    map[string]map[config.Key]labels.Set // what is asked for, by namespace
+	again map[config.Key]bool
+}
+
+func newChosen() chosen { return chosen{map[string]map[config.Key]labels.Set{}, map[config.Key]bool{}} }
+
+// note takes a change of an object; either may be nil.
+func (x chosen) note(key config.Key, was, is *config.Object) {
+	if key.Kind == config.KindServiceEntry {
+		x.noteEntry(key, is)
+		return
+	}
+	before, there := labelsOf(was)
+	now, stays := labelsOf(is)
+	if !there && !stays || there && stays && labels.Equals(before, now) {
+		return
+	}
+	for entry, asked := range x.by[key.Namespace] {
+		selector := asked.AsSelectorPreValidated()
+		if there && selector.Matches(before) || stays && selector.Matches(now) {
+			x.again[entry] = true
+		}
+	}
+}
+
+func (x chosen) noteEntry(key config.Key, is *config.Object) {
+	delete(x.by[key.Namespace], key)
+	delete(x.again, key)
+	if is == nil {
+		return
+	}
+	asked := is.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()
+	if len(asked) == 0 {
+		return
+	}
+	if x.by[key.Namespace] == nil {
+		x.by[key.Namespace] = map[config.Key]labels.Set{}
+	}
+	x.by[key.Namespace][key] = asked
+}
+
+// labelsOf are those by which a Pod or a WorkloadEntry is selected; false of anything else.
+func labelsOf(o *config.Object) (labels.Set, bool) {
+	if o == nil {
+		return nil, false
+	}
+	return admission.LabelsOfWorkload(o)
+}
+
+// chosenAgain gives the ServiceEntries that may select somebody now, or nobody, and forgets them.
+func (v *inventory) chosenAgain() (out []config.Key) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key := range v.chosen.again {
+		out = append(out, key)
+	}
+	clear(v.chosen.again)
+	return out
+}
+
+// choosesNobody says of a ServiceEntry that selects by labels that none of its namespace's workloads has them.
+func (v *inventory) choosesNobody(o *config.Object) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	asked := labels.Set(o.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()).AsSelectorPreValidated()
+	for _, kind := range []config.Kind{config.KindWorkloadEntry, config.KindPod} {
+		for _, other := range v.objects.In(kind, o.Namespace) {
+			if has, _ := labelsOf(other); asked.Matches(has) {
+				return false
+			}
+		}
+	}
+	return true
+}
