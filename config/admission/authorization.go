@@ -12,6 +12,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/registry"
@@ -230,7 +231,12 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 	w.judgeProvider(r, policy)
 	w.judgeDestination(r, policy)
 	w.checkAuthorizedPorts(r, p, policy)
-	defer func() { w.judgeTargets(r, p, policy.Workloads) }()
+	defer func() {
+		w.judgeTargets(r, p, policy.Workloads)
+		if !Refused(r.findings) {
+			w.checkTokens(r, p, policy)
+		}
+	}()
 	const open = "what it denies, or does not allow, is let through"
 	w.judgeClasses(r, policy.Workloads, open)
 	if p.Action != security.AuthorizationPolicy_AUDIT {
@@ -304,6 +310,25 @@ func (w *world) exits() []serviceOfGateway {
 		w.exitServices = w.findExits()
 	}
 	return w.exitServices
+}
+
+// findExitHosts are the names of the Services of egress gateways: of those that are known, and the mesh's, whether its Service is known or not.
+func (w *world) findExitHosts() map[host.Name]bool {
+	out := map[host.Name]bool{}
+	add := func(ref registry.Ref) { out[host.Name(ref.Host())] = true }
+	if !w.cfg.DefaultGateway.IsDirect() {
+		add(registry.Ref(w.cfg.DefaultGateway))
+	}
+	for _, g := range w.exits() {
+		add(registry.Ref{Namespace: g.namespace, Name: g.name})
+	}
+	for _, o := range w.kubeGateways {
+		spec := o.Spec.(*gatewayv1.GatewaySpec)
+		if stands, named := gatewayapi.EgressService(spec); gatewayapi.IsEgress(spec.GatewayClassName) && named {
+			add(registry.Ref{Namespace: stands.Namespace, Name: stands.Name})
+		}
+	}
+	return out
 }
 
 func (w *world) findExits() []serviceOfGateway {

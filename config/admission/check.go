@@ -119,11 +119,13 @@ func (w *world) about(o *config.Object) []Finding {
 }
 
 // Judged are the kinds of which CheckJudged tells: what is said of them follows from others, and their statuses have room for it.
-var Judged = []config.Kind{config.KindEgressPolicy, config.KindVirtualService, config.KindAuthorizationPolicy, config.KindPeerAuthentication}
+var Judged = []config.Kind{
+	config.KindEgressPolicy, config.KindVirtualService, config.KindDestinationRule, config.KindAuthorizationPolicy, config.KindPeerAuthentication, config.KindRequestAuthentication,
+}
 
 // JudgedBy are the kinds of the objects that it looks at.
 var JudgedBy = append([]config.Kind{
-	config.KindServiceEntry, config.KindService, config.KindNamespace, config.KindPod, config.KindWorkloadEntry, config.KindDestinationRule, config.KindGateway,
+	config.KindServiceEntry, config.KindService, config.KindNamespace, config.KindPod, config.KindWorkloadEntry, config.KindGateway,
 	config.KindKubeGateway, config.KindGatewayClass,
 }, Judged...)
 
@@ -131,7 +133,7 @@ var JudgedBy = append([]config.Kind{
 func CheckJudged(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
 	w, _ := survey(objs, cfg)
 	w.now = now
-	findings := append(w.judgePolicies(), w.secondRoutes()...)
+	findings := slices.Concat(w.judgePolicies(), w.secondRoutes(), w.severalRules())
 	for i := range w.objects {
 		if o := &w.objects[i]; slices.Contains(Judged, o.Kind) {
 			findings = append(findings, w.about(o)...)

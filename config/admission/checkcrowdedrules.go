@@ -42,7 +42,8 @@ func CrowdedRule(rule config.Object, s *registry.Snapshot) []Finding {
 func (w *world) multiplied(n host.Name) int {
 	subsets, names := 1, 1
 	more := func(t *networking.ClientTLSSettings) { names = max(names, len(t.GetSubjectAltNames())) }
-	for _, d := range w.rules[n] {
+	for _, o := range w.rules[n] {
+		d := o.Spec.(*networking.DestinationRule)
 		subsets += len(d.Subsets)
 		more(d.GetTrafficPolicy().GetTls())
 		for _, s := range d.GetTrafficPolicy().GetPortLevelSettings() {

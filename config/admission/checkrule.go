@@ -18,6 +18,11 @@ import (
 func (w *world) checkRuleHost(r *report, d *networking.DestinationRule) {
 	n := w.fullName(d.Host, r.of.Namespace)
 	inCluster := strings.HasSuffix(string(n), "."+clusterDomain)
+	if pattern := w.onlyPattern(d.Host, r.of.Namespace); pattern != "" {
+		r.warn("spec.host", d.Host, fmt.Sprintf("only the pattern %s covers it, and rules are for what is registered itself, so it has no effect", pattern),
+			fmt.Sprintf("write %q, or register the name with a ServiceEntry", pattern))
+		return
+	}
 	if w.registered(n) || (inCluster && len(w.services) == 0) {
 		return
 	}
@@ -37,7 +42,11 @@ func (w *world) checkRuleSubsets(r *report, d *networking.DestinationRule) {
 		return
 	}
 	n := w.fullName(d.Host, r.of.Namespace)
-	for _, e := range w.entries {
+	entries := w.entries
+	if !n.IsWildcard() {
+		entries = w.hosts[n]
+	}
+	for _, e := range entries {
 		at, tooMany := registry.TooManySubsets(len(d.Subsets), len(e.spec.Hosts), len(e.spec.Ports), len(e.spec.Endpoints))
 		if !tooMany {
 			continue
@@ -70,14 +79,19 @@ func (w *world) closestHost(n host.Name) string {
 	if len(w.hosts)+len(w.services) > many {
 		return ""
 	}
+	// Host names are long and alike: one slip for each six letters is a slip, more is another host.
 	var names []string
+	add := func(h host.Name) {
+		if slips := len(h) - len(n); max(slips, -slips)*6 <= len(n) {
+			names = append(names, string(h))
+		}
+	}
 	for h := range w.hosts {
-		names = append(names, string(h))
+		add(h)
 	}
 	for h := range w.services {
-		names = append(names, string(h))
+		add(h)
 	}
-	// Host names are long and alike: one slip for each six letters is a slip, more is another host.
 	if meant := strict.Closest(string(n), names); meant != "" && strict.Distance(string(n), meant)*6 <= len(n) {
 		return meant
 	}

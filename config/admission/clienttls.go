@@ -2,12 +2,12 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -18,8 +18,8 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 		return
 	}
 	simple, mutual := t.Mode == networking.ClientTLSSettings_SIMPLE, t.Mode == networking.ClientTLSSettings_MUTUAL
-	if t.InsecureSkipVerify.GetValue() {
-		r.unverified(field, t, simple, mutual)
+	if t.InsecureSkipVerify.GetValue() && (simple || mutual) {
+		r.unverified(field, t, simple)
 	}
 	r.serverName(at(field, "sni"), t.Sni)
 	r.atMost(at(field, "subjectAltNames"), len(t.SubjectAltNames), registry.MostNames, "names", "")
@@ -38,6 +38,12 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 				r.reject(at(field, name), nil, "mode MUTUAL needs a client certificate", "write clientCertificate and privateKey, or credentialName with the name of a secret")
 			}
 		}
+	case simple:
+		for _, name := range []string{"clientCertificate", "privateKey"} {
+			if files[name] != "" {
+				r.warn(at(field, name), files[name], "has no effect with mode SIMPLE, by which the server is shown no certificate", "set mode to MUTUAL, or remove it")
+			}
+		}
 	case t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
 		files["credentialName"] = t.CredentialName
 		for _, name := range sortedKeys(files) {
@@ -45,8 +51,11 @@ func (r *report) clientTLS(field string, t *networking.ClientTLSSettings) {
 				r.warn(at(field, name), files[name], "has no effect with mode ISTIO_MUTUAL, which uses the workload's own certificate", "remove it, or set mode to MUTUAL")
 			}
 		}
+		if t.InsecureSkipVerify.GetValue() {
+			r.warn(at(field, "insecureSkipVerify"), true, "has no effect with mode ISTIO_MUTUAL: that the server is one of the mesh is checked", "remove it")
+		}
 	case t.Mode == networking.ClientTLSSettings_DISABLE:
-		if t.Sni != "" || t.CredentialName != "" || t.CaCertificates != "" || len(t.SubjectAltNames) > 0 {
+		if t.Sni != "" || t.CredentialName != "" || strings.Join(slices.Collect(maps.Values(files)), "") != "" || len(t.SubjectAltNames) > 0 || t.InsecureSkipVerify.GetValue() {
 			r.warn(field, nil, "the other settings have no effect with mode DISABLE", "set mode to SIMPLE, or remove them")
 		}
 	}
@@ -60,17 +69,17 @@ func (r *report) serverName(field, name string) {
 	r.printable(field, name)
 }
 
-// unverified rejects what says how a server is checked beside what says that it is not. A credential may hold a client's
+// unverified rejects what says how a server is checked beside what says that it is not, of modes in which the proxy checks it by the rule. A credential may hold a client's
 // certificate alone, with mode MUTUAL.
-func (r *report) unverified(field string, t *networking.ClientTLSSettings, simple, mutual bool) {
+func (r *report) unverified(field string, t *networking.ClientTLSSettings, simple bool) {
 	const contradicts = "has no effect while insecureSkipVerify is true"
-	if (simple || mutual) && t.CaCertificates != "" {
+	if t.CaCertificates != "" {
 		r.reject(at(field, "caCertificates"), t.CaCertificates, contradicts, "remove one of the two")
 	}
-	if (simple || mutual) && len(t.SubjectAltNames) > 0 {
+	if len(t.SubjectAltNames) > 0 {
 		r.reject(at(field, "subjectAltNames"), nil, "have no effect while insecureSkipVerify is true", "remove one of the two")
 	}
-	if (simple || mutual) && t.CaCrl != "" {
+	if t.CaCrl != "" {
 		r.reject(at(field, "caCrl"), t.CaCrl, contradicts, "remove one of the two")
 	}
 	if simple && t.CredentialName != "" {
@@ -94,88 +103,5 @@ func (r *report) credential(field, credential string) {
 		r.reject(field, credential, "names no ConfigMap", "write configmap://NAME or configmap://NAMESPACE/NAME")
 	case qualified && ns != r.of.Namespace:
 		r.reject(field, credential, "is in another namespace", "use a ConfigMap of namespace "+r.of.Namespace)
-	}
-}
-
-// requestsGo says whether a route of requests leads to a port of a host: whoever follows it speaks TLS there himself, as rules say.
-func (w *world) requestsGo(n host.Name, port uint32) bool {
-	if w.ledRequests == nil {
-		w.ledRequests = map[host.Name][]uint32{}
-		for _, o := range w.objects {
-			v, is := o.Spec.(*networking.VirtualService)
-			if !is {
-				continue
-			}
-			for _, h := range v.Http {
-				for _, d := range h.Route {
-					to := w.fullName(d.GetDestination().GetHost(), o.Namespace)
-					w.ledRequests[to] = append(w.ledRequests[to], d.GetDestination().GetPort().GetNumber())
-				}
-			}
-		}
-	}
-	return slices.ContainsFunc(w.ledRequests[n], func(to uint32) bool { return to == port || to == 0 })
-}
-
-// checkRuleTLS warns of TLS that a rule asks for and that is not its to give: between pods of a mesh without mutual TLS, and around TLS of
-// the client's own.
-func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
-	n := w.fullName(d.Host, r.of.Namespace)
-	check := func(field string, t *networking.ClientTLSSettings, port uint32) {
-		if t == nil || t.Mode == networking.ClientTLSSettings_DISABLE {
-			return
-		}
-		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !w.cfg.MutualTLS && w.inside(n) {
-			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "remove sallyport.mutualTLS: false from the mesh's settings, or encrypt in the applications what must not be read inside the cluster")
-		}
-		for _, e := range w.hosts[n] {
-			for _, p := range e.spec.Ports {
-				if isTLS(strings.ToUpper(p.Protocol)) && port == p.Number && !w.requestsGo(n, port) {
-					r.warn(field, nil, "has no effect on a port of TLS connections, which go on as the client made them", "register the port as HTTP or TCP if the proxy is to speak TLS, or remove it")
-				}
-			}
-		}
-	}
-	whole := d.GetTrafficPolicy().GetTls()
-	check("spec.trafficPolicy.tls", whole, 0)
-	w.checkRulePorts(r, n, "spec.trafficPolicy", d.GetTrafficPolicy().GetPortLevelSettings())
-	for i, s := range d.Subsets {
-		w.checkRulePorts(r, n, at("spec.subsets", i, "trafficPolicy"), s.GetTrafficPolicy().GetPortLevelSettings())
-	}
-	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
-		field := at("spec.trafficPolicy", "portLevelSettings", i)
-		check(at(field, "tls"), p.GetTls(), p.GetPort().GetNumber())
-		if p.GetTls() == nil && whole != nil && whole.Mode != networking.ClientTLSSettings_DISABLE {
-			r.warn(field, p.GetPort().GetNumber(), "has no tls, and stands in for all of spec.trafficPolicy: the port is spoken to without the TLS that the rule has for all ports",
-				"repeat spec.trafficPolicy.tls there, or write tls: {mode: DISABLE} to say that it is meant")
-		}
-	}
-}
-
-// inside says whether a host is a Service's, or an entry's of the mesh.
-func (w *world) inside(n host.Name) bool {
-	if strings.HasSuffix(string(n), "."+clusterDomain) || strings.HasSuffix(string(n), ".local") {
-		return true
-	}
-	for _, e := range w.hosts[n] {
-		if !e.external() {
-			return true
-		}
-	}
-	return false
-}
-
-// checkCredential warns of a Secret that is not there, where the input has others of its namespace.
-func (w *world) checkCredential(r *report, d *networking.DestinationRule) {
-	check := func(field string, t *networking.ClientTLSSettings) {
-		name := r.of.Namespace + "/" + t.GetCredentialName()
-		if t.GetCredentialName() == "" || !w.secrets[r.of.Namespace+"/"] || w.secrets[name] || w.secrets[name+"-cacert"] {
-			return
-		}
-		r.warn(at(field, "credentialName"), t.CredentialName, "there is no such Secret in the rule's namespace, so nothing is sent to the host", "create it with tls.crt, tls.key and ca.crt, or mend the name")
-	}
-	check("spec.trafficPolicy.tls", d.GetTrafficPolicy().GetTls())
-	for i, p := range d.GetTrafficPolicy().GetPortLevelSettings() {
-		check(at("spec.trafficPolicy", "portLevelSettings", i, "tls"), p.GetTls())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config/localities"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
@@ -16,9 +17,9 @@ func (r *report) loadBalancer(field string, l *networking.LoadBalancerSettings) 
 		return
 	}
 	r.consistentHash(at(field, "consistentHash"), l.GetConsistentHash())
-	r.localitySetting(at(field, "localityLbSetting"), l.LocalityLbSetting)
+	localities.Check(at(field, "localityLbSetting"), l.LocalityLbSetting, r.reject)
 	for i, f := range l.GetZoneAwareLbSetting().GetFailover() {
-		r.failover(at(field, "zoneAwareLbSetting.failover", i), f.From, f.To)
+		localities.Failover(at(field, "zoneAwareLbSetting.failover", i), f.From, f.To, r.reject)
 	}
 	r.positive(at(field, "warmupDurationSecs"), l.WarmupDurationSecs)
 	r.warmup(at(field, "warmup"), l.Warmup)

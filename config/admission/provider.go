@@ -42,13 +42,9 @@ func (w *world) judgeProvider(r *report, policy *authz.Policy) {
 	if n := host.Name(a.Host); !w.services[n] && len(w.hosts[n]) == 0 {
 		r.warn("spec.provider.name", policy.Provider, "the provider is at "+a.Host+", which no Service or ServiceEntry that is known registers"+closed, "register it, or correct extensionProviders")
 	}
-	for _, o := range w.objects {
-		spec, ok := o.Spec.(*security.AuthorizationPolicy)
-		if !ok || spec.Action != security.AuthorizationPolicy_CUSTOM || o.Key == r.of.Key {
-			continue
-		}
-		if other := authz.FromSpec(&o, spec); other.Provider != policy.Provider && w.mayMeet(policy, other) {
-			r.warn("spec.provider.name", policy.Provider, "a proxy asks one provider, and "+o.Key.String()+", which may select the same pods, names "+other.Provider+": where both do"+closed, "name one provider, or select other pods")
+	for _, other := range w.custom {
+		if other.Key != r.of.Key && other.Provider != policy.Provider && w.mayMeet(policy, other) {
+			r.warn("spec.provider.name", policy.Provider, "a proxy asks one provider, and "+other.Key.String()+", which may select the same pods, names "+other.Provider+": where both do"+closed, "name one provider, or select other pods")
 			return
 		}
 	}

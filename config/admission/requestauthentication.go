@@ -14,6 +14,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/inside"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
@@ -126,6 +127,41 @@ func (w *world) judgeKeySets(r *report, p *security.RequestAuthentication) {
 	}
 }
 
+// judgeKeysPlace warns of keys that are inside, where nobody fetches any: whoever writes the object would have the control plane ask there.
+func (w *world) judgeKeysPlace(r *report, p *security.RequestAuthentication) {
+	for i, rule := range p.JwtRules {
+		field, text := at("spec.jwtRules", i, "jwksUri"), rule.JwksUri
+		if text == "" {
+			field, text = at("spec.jwtRules", i, "issuer"), rule.Issuer
+		}
+		if u, err := url.Parse(text); rule.Jwks == "" && err == nil && isWebURL(text) && w.refusesKeysAt(r.of.Namespace, u.Hostname()) {
+			r.warn(field, text, "it leads inside, to an address that sallyport.dns.allowPrivate does not name, and no keys are fetched there: no token of this issuer is good",
+				"write the keys themselves as jwks, or allow the host in the mesh settings with sallyport.dns.allowPrivateFor."+r.of.Namespace+" (or allowPrivate, for all)")
+		}
+	}
+}
+
+// refusesKeysAt says whether it is known of a host that its keys are not fetched for a namespace: it is an address inside, the control plane's own host, or a Service.
+func (w *world) refusesKeysAt(ns, name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	at, err := netip.ParseAddr(name)
+	if spec := w.specs[w.serviceName(name)]; err != nil && spec != nil {
+		at, err = netip.ParseAddr(spec.Spec.ClusterIP)
+	}
+	if err != nil && inside.OwnName(name) {
+		at, err = netip.IPv6Loopback(), nil
+	}
+	return err == nil && w.cfg.DNS.PrivateFor(ns).Refuses(name, at.Unmap())
+}
+
+// serviceName completes the name of a Service, as "web.shop.svc", with the cluster's domain.
+func (w *world) serviceName(name string) host.Name {
+	if short, is := strings.CutSuffix(name, ".svc"); is {
+		return host.Name(short + "." + clusterDomain)
+	}
+	return host.Name(name)
+}
+
 // isWebURL says whether something can be fetched from there.
 func isWebURL(text string) bool {
 	u, err := url.Parse(text)
@@ -149,6 +185,7 @@ func isHost(text string) bool {
 // same in a mesh without mutual TLS, where sidecars keep none.
 func (w *world) judgeTokens(r *report, p *security.RequestAuthentication) {
 	w.judgeKeySets(r, p)
+	w.judgeKeysPlace(r, p)
 	a := tokens.FromSpec(&r.of, p, func(tokens.Source) string { return "" })
 	const open = "tokens that are forged or out of date are let through"
 	defer func() { w.judgeTargets(r, p, a.Workloads) }()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // clusterDomain ends the names of Kubernetes Services.
@@ -38,7 +41,7 @@ type world struct {
 	servers      map[string][]registry.GatewayServer // of those; made when they are asked for
 	kubeGateways map[config.Key]config.Object
 	classes      map[gatewayv1.ObjectName]config.Object
-	rules        map[host.Name][]*networking.DestinationRule
+	rules        map[host.Name][]*config.Object       // the DestinationRules
 	wideRules    []host.Name                          // the wildcards among rules
 	policies     map[string][]*policy                 // of a namespace, in the order in which they are asked
 	workloads    map[string][]workload                // of a namespace
@@ -49,12 +52,18 @@ type world struct {
 	headless     map[string]map[string]*config.Object // of a namespace: its Services without addresses, by name
 	podAddresses map[string]map[string]bool           // of a namespace
 	exitServices []serviceOfGateway                   // made when they are asked for, as the next
+	exitHosts    map[host.Name]bool                   // made when it is asked for
 	ingressFound []serviceOfGateway
 	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for, as the next
 	selectorsIn  map[string]Selectors        // of a namespace
 	labelledIn   map[string]labelled         // of a namespace
 	networks     map[string]bool             // that something names
 	snapshot     *registry.Snapshot          // made when it is asked for
+	custom       []*authz.Policy             // those that have a provider asked
+
+	authentications map[string][]*config.Object         // of a namespace: its PeerAuthentications
+	authenticated   *registry.Snapshot                  // what they come to; made when it is asked for
+	verifying       map[string][]*tokens.Authentication // of a namespace: its RequestAuthentications that have rules
 }
 
 // entry is a ServiceEntry with what is derived from it.
@@ -73,7 +82,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		keySets: map[string]map[config.Key]bool{}, virtual: map[config.Key]*config.Object{},
 		headless: map[string]map[string]*config.Object{}, podAddresses: map[string]map[string]bool{},
 		policies: map[string][]*policy{}, workloads: map[string][]workload{},
-		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*networking.DestinationRule{},
+		secrets: map[string]bool{}, namespaces: map[string]config.Object{}, rules: map[host.Name][]*config.Object{}, authentications: map[string][]*config.Object{}, verifying: map[string][]*tokens.Authentication{},
 	}
 	for i, o := range objects {
 		switch spec := o.Spec.(type) {
@@ -91,13 +100,21 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			if n.IsWildcard() && w.rules[n] == nil {
 				w.wideRules = append(w.wideRules, n)
 			}
-			w.rules[n] = append(w.rules[n], spec)
+			w.rules[n] = append(w.rules[n], &objects[i])
 		case *gatewayv1.GatewaySpec:
 			w.kubeGateways[o.Key] = o
 		case *gatewayv1.GatewayClassSpec:
 			w.classes[gatewayv1.ObjectName(o.Name)] = o
 		case *networking.VirtualService:
 			w.virtual[o.Key] = &objects[i]
+		case *security.PeerAuthentication:
+			w.authentications[o.Namespace] = append(w.authentications[o.Namespace], &objects[i])
+		case *security.RequestAuthentication:
+			w.addVerifying(&objects[i], spec)
+		case *security.AuthorizationPolicy:
+			if spec.Action == security.AuthorizationPolicy_CUSTOM {
+				w.custom = append(w.custom, authz.FromSpec(&objects[i], spec))
+			}
 		case *networking.Gateway:
 			w.gateways[o.Namespace+"/"+o.Name] = &objects[i]
 		case *corev1.Service:
@@ -189,7 +206,7 @@ func (w *world) fullName(name, namespace string) host.Name {
 func (w *world) rulesFor(n host.Name) iter.Seq[*networking.DestinationRule] {
 	return func(yield func(*networking.DestinationRule) bool) {
 		for _, rule := range w.rules[n] {
-			if !yield(rule) {
+			if !yield(rule.Spec.(*networking.DestinationRule)) {
 				return
 			}
 		}
@@ -198,7 +215,7 @@ func (w *world) rulesFor(n host.Name) iter.Seq[*networking.DestinationRule] {
 				continue
 			}
 			for _, rule := range w.rules[wide] {
-				if !yield(rule) {
+				if !yield(rule.Spec.(*networking.DestinationRule)) {
 					return
 				}
 			}

@@ -114,6 +114,13 @@ func (r *reader) nameless(line int, field, value, message, fix string) {
 	})
 }
 
+// remark warns of something in a document that may be of any of its objects.
+func (r *reader) remark(line int, value, message, fix string) {
+	r.Findings = append(r.Findings, admission.Finding{
+		Severity: admission.Warning, Origin: r.origin(line), Value: value, Message: message, Fix: fix,
+	})
+}
+
 // document is a part of a file between two "---" lines.
 type document struct {
 	text  []byte

@@ -36,6 +36,7 @@ func (r *reader) document(d document) {
 		r.broken(err.line, err.message, err.fix)
 		return
 	}
+	r.warnOfTags(d)
 	r.bytes += len(plain)
 	if r.bound(); r.Refused == nil {
 		r.item(d, d.line, plain, 0)

@@ -33,7 +33,19 @@ func toJSON(d document, jsonFile bool) ([]byte, *syntaxError) {
 	if err := checkAliases(d); err != nil {
 		return nil, err
 	}
+	if err := checkBehind(d); err != nil {
+		return nil, err
+	}
 	plain, err := yaml.YAMLToJSONStrict(d.text)
+	if err != nil && duplicate.MatchString(err.Error()) {
+		fine, problem := merges(d)
+		if problem != nil {
+			return nil, problem
+		}
+		if fine {
+			plain, err = yaml.YAMLToJSON(d.text)
+		}
+	}
 	if err != nil {
 		return nil, yamlError(d, err)
 	}
@@ -83,7 +95,42 @@ func yamlError(d document, err error) *syntaxError {
 		e.message, e.fix = "a tab in the indentation", "indent with spaces; YAML allows no tabs there"
 		return e
 	}
+	if better := meaningless(d, message); better != nil {
+		return better
+	}
 	e.message = "not YAML: " + message
+	return e
+}
+
+var (
+	unfit   = regexp.MustCompile("^cannot decode \\S+ `(.*)` as a (\\S+)$")
+	missing = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// meaningless finds the place of what is YAML, and means nothing: the library does not say it. nil where it is something else.
+func meaningless(d document, message string) *syntaxError {
+	e := &syntaxError{line: d.line}
+	at := func(text string) {
+		if i := bytes.Index(d.text, []byte(text)); i >= 0 {
+			e.line = d.first + bytes.Count(d.text[:i], []byte("\n"))
+		}
+	}
+	switch m := unfit.FindStringSubmatch(message); {
+	case m != nil:
+		at(m[2])
+		e.message, e.fix = fmt.Sprintf("the tag %s does not fit the value %q", m[2], m[1]), "write a value of that kind, or remove the tag"
+	case missing.MatchString(message):
+		name := missing.FindStringSubmatch(message)[1]
+		at("*" + name)
+		e.message, e.fix = fmt.Sprintf("there is no anchor &%s before *%s in this document", name, name), "write the value out; an anchor is known within its own document only"
+	case strings.HasPrefix(message, "map merge requires map"):
+		at("<<")
+		e.message, e.fix = `"<<" merges what is no mapping`, `write "<<: *name" with the anchor of a mapping, or a list of such`
+	case strings.HasPrefix(message, "invalid map key"), strings.HasPrefix(message, "unsupported map key"):
+		e.message, e.fix = "a key is no text: "+message, "write keys as text; a value in braces of a template is to be in quotes"
+	default:
+		return nil
+	}
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/config/decode/strict"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/config/localities"
 )
 
 // applyIstio takes over what in sets.
@@ -36,9 +37,9 @@ func (c *Config) applyIstio(in *meshconfig.MeshConfig) (problems []strict.Proble
 	if auto := in.EnableAutoMtls; auto != nil {
 		c.AutoMTLS = auto.Value
 	}
-	if l := in.LocalityLbSetting; len(l.GetDistribute()) > 0 && len(l.GetFailover()) > 0 {
-		problems = append(problems, problem("localityLbSetting", "distribute and failover", "are not for one setting", "keep one of the two"))
-	}
+	localities.Check("localityLbSetting", in.LocalityLbSetting, func(field string, value any, message, fix string) {
+		problems = append(problems, strict.Problem{Field: field, Value: strict.Show(value), Message: message, Fix: fix})
+	})
 	if in.LocalityLbSetting != nil {
 		c.LocalityLb = in.LocalityLbSetting
 	}

@@ -1,12 +1,16 @@
 package locality
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sallyport/sallyport/config/localities"
+)
 
 // The labels that stand for where something is, in settings and on Nodes.
 const (
-	LabelRegion  = "topology.kubernetes.io/region"
-	LabelZone    = "topology.kubernetes.io/zone"
-	LabelSubzone = "topology.istio.io/subzone"
+	LabelRegion  = localities.LabelRegion
+	LabelZone    = localities.LabelZone
+	LabelSubzone = localities.LabelSubzone
 	LabelNetwork = "topology.istio.io/network"
 	LabelCluster = "topology.istio.io/cluster"
 	LabelHost    = "kubernetes.io/hostname"
@@ -63,20 +67,6 @@ func (p Place) Label(key string) string {
 	default:
 		return ""
 	}
-}
-
-// Covers says whether a pattern as in a distribution ("*", "region/*", "region/zone") covers a locality.
-func Covers(pattern, locality string) bool {
-	wants, has := strings.SplitN(pattern, "/", 3), strings.SplitN(locality, "/", 3)
-	for i, want := range wants {
-		switch {
-		case want == "*":
-			return true
-		case i >= len(has) || has[i] != want:
-			return false
-		}
-	}
-	return true
 }
 
 // distance is how far two localities are from each other: 0 is the same subzone, 1 the same zone, 2 the same region, 3 another one.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config/localities"
 )
 
 // Client is who asks. It is comparable; the zero value is one of whom nothing is known, or need be.
@@ -50,9 +52,6 @@ type Setting struct {
 	Priority   []string // failoverPriority
 }
 
-// MostPriorities is how many labels of failoverPriority count: each is asked of each endpoint.
-const MostPriorities = 16
-
 // Of is the setting that counts of one that is written; nil where it changes nothing. fails says that endpoints which fail are noticed, without
 // which there is nothing to fail over from.
 func Of(in *networking.LocalityLoadBalancerSetting, fails bool) *Setting {
@@ -62,7 +61,7 @@ func Of(in *networking.LocalityLoadBalancerSetting, fails bool) *Setting {
 	case len(in.Distribute) > 0:
 		return &Setting{Distribute: in.Distribute}
 	case fails:
-		return &Setting{Failover: in.Failover, Priority: in.FailoverPriority[:min(len(in.FailoverPriority), MostPriorities)]}
+		return &Setting{Failover: in.Failover, Priority: in.FailoverPriority[:min(len(in.FailoverPriority), localities.MostPriorities)]}
 	default:
 		return nil
 	}
@@ -177,7 +176,7 @@ func unlike(wanted []pair, e Endpoint) uint32 {
 // share is what of each group's weight counts: all of it, or what a distribution for the client's place gives its locality.
 func (s *Setting) share(c Client, groups []Group, weights []uint64) []uint64 {
 	i := slices.IndexFunc(s.Distribute, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
-		return c.Locality != "" && Covers(d.From, c.Locality)
+		return c.Locality != "" && localities.Covers(d.From, c.Locality)
 	})
 	if i < 0 {
 		return weights
@@ -187,7 +186,7 @@ func (s *Setting) share(c Client, groups []Group, weights []uint64) []uint64 {
 	slices.SortStableFunc(patterns, func(a, b string) int { return len(b) - len(a) }) // of patterns that overlap the narrower one counts
 	of, total := make([]string, len(groups)), map[string]uint64{}
 	for n, g := range groups {
-		if at := slices.IndexFunc(patterns, func(p string) bool { return Covers(p, g.Locality) }); at >= 0 {
+		if at := slices.IndexFunc(patterns, func(p string) bool { return localities.Covers(p, g.Locality) }); at >= 0 {
 			of[n] = patterns[at]
 			total[of[n]] += weights[n]
 		}

@@ -3,10 +3,12 @@ package controlplane
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/sallyport/sallyport/config"
@@ -150,7 +152,7 @@ func (v *inventory) check(o config.Object, cfg mesh.Config) []admission.Finding 
 
 // countsFor tells the objects that admission.Check looks at for what it says of o. They are all of the kinds that
 // others refer to; but of ServiceEntries, where o is one, those that share a host or an address with it. Who is selected, and what
-// is asked before, is looked at for policies only.
+// is asked before, is looked at for policies only, and who takes what TLS for DestinationRules that say of it something else than the mesh does.
 func countsFor(o config.Object) func(other *config.Object) bool {
 	entry, isEntry := o.Spec.(*networking.ServiceEntry)
 	hosts, addresses := map[string]bool{}, map[string]bool{}
@@ -168,18 +170,31 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			delegates[route.DelegateKey(h.Delegate, o.Namespace)] = true
 		}
 	}
+	rule, isRule := o.Spec.(*networking.DestinationRule)
+	otherTLS, reached := admission.SpeaksOtherTLS(rule), podsReached(&o, rule)
+	policy, isPolicy := o.Spec.(*security.AuthorizationPolicy)
+	custom := policy.GetAction() == security.AuthorizationPolicy_CUSTOM
 	return func(other *config.Object) bool {
+		same := o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
 		switch other.Key.Kind {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
-		case config.KindKubeGateway: // a policy's target, or that of a Service which is, or of its target's class
-			return o.Key.Kind == config.KindAuthorizationPolicy || o.Key.Kind == config.KindRequestAuthentication
-		case config.KindPod, config.KindWorkloadEntry: // who is selected
-			return selects(o.Key.Kind) || choosesBy || o.Namespace == other.Namespace && (o.Kind == config.KindService || o.Kind == config.KindWorkloadEntry)
-		case config.KindEgressPolicy, config.KindSidecar, config.KindPeerAuthentication, config.KindTelemetry: // of the others, of several for one workload the oldest counts
-			return o.Key.Kind == other.Key.Kind && o.Namespace == other.Key.Namespace
-		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace
-			return o.Key.Kind == other.Key.Kind && (o.Namespace == other.Key.Namespace || delegates[other.Key])
+		case config.KindKubeGateway: // a policy's target, or that of a Service which is, or of its target's class; an egress gateway's Service
+			return isPolicy || isRule || o.Key.Kind == config.KindRequestAuthentication
+		case config.KindPod, config.KindWorkloadEntry: // who is selected, and who is spoken to
+			return selects(o.Key.Kind) || choosesBy || otherTLS && reached(other.Namespace) ||
+				o.Namespace == other.Namespace && (o.Kind == config.KindService || o.Kind == config.KindWorkloadEntry)
+		case config.KindPeerAuthentication: // of several for one workload the oldest counts; what those take who are spoken to
+			return same || otherTLS
+		case config.KindEgressPolicy, config.KindSidecar, config.KindTelemetry: // of the others, of several for one workload the oldest counts
+			return same
+		case config.KindRequestAuthentication: // by whom tokens are verified; how many sets of keys a namespace has
+			return isPolicy || same
+		case config.KindAuthorizationPolicy: // a proxy asks one provider
+			p, is := other.Spec.(*security.AuthorizationPolicy)
+			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM
+		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace; where requests are led a rule's TLS counts
+			return isRule || same || o.Key.Kind == other.Key.Kind && delegates[other.Key]
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
@@ -188,6 +203,16 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return false
 		}
 	}
+}
+
+// podsReached tells the namespaces whose pods a DestinationRule is about: that of the Service that it is for, or all.
+func podsReached(o *config.Object, rule *networking.DestinationRule) func(namespace string) bool {
+	name := registry.CanonicalHost(rule.GetHost())
+	if !strings.ContainsAny(name, ".*") {
+		name = registry.Ref{Namespace: o.Namespace, Name: name}.Host()
+	}
+	ref, isService := registry.RefOf(name)
+	return func(namespace string) bool { return !isService || namespace == ref.Namespace }
 }
 
 // selects says whether objects of a kind are for workloads that they choose by labels.

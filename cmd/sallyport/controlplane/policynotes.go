@@ -6,15 +6,18 @@ import (
 	"sync"
 	"time"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/api/v1alpha1"
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/config/source/kube/condition"
 	"github.com/sallyport/sallyport/config/source/kube/status"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// policyNotes are what is said of policies and routes (admission.Judged) among the other objects, for their statuses. It is found now and then, since
+// policyNotes are what is said of policies, rules and routes (admission.Judged) among the other objects, for their statuses. It is found now and then, since
 // what is said of one may change with any workload, with any registration, and with time.
 type policyNotes struct {
 	mu sync.Mutex                         // held while statuses are told, so that what is told last is the newest
@@ -91,21 +94,39 @@ func (p *plane) forgetNotes() map[config.Key]status.Details {
 }
 
 func (p *plane) allPolicyDetails() map[config.Key]status.Details {
-	out := map[config.Key]status.Details{}
+	out, s := map[config.Key]status.Details{}, p.snapshot.Load()
 	for _, kind := range admission.Judged {
 		for _, o := range p.known.of(kind, "") {
-			out[o.Key] = p.judgedDetails(o)
+			out[o.Key] = p.judgedDetails(s, o)
 		}
 	}
 	return out
 }
 
-// judgedDetails are what became of a policy, or of routes. The caller holds the notes' lock.
-func (p *plane) judgedDetails(o *config.Object) status.Details {
+// judgedDetails are what became of an object of one of the kinds admission.Judged. The caller holds the notes' lock.
+func (p *plane) judgedDetails(s *registry.Snapshot, o *config.Object) status.Details {
 	if o.Kind == config.KindEgressPolicy {
 		return p.policyDetails(o)
 	}
-	return status.Details{Warnings: p.policies.by[o.Key], Unjudged: p.policies.by == nil}
+	d := status.Details{Warnings: p.policies.by[o.Key], Unjudged: p.policies.by == nil}
+	switch o.Kind {
+	case config.KindDestinationRule:
+		d.Warnings = append(closedBy(s, o.Key, o.Spec.(*networking.DestinationRule)), besides(admission.CrowdedRule(*o, s), d.Warnings)...)
+	case config.KindRequestAuthentication:
+		d.Warnings = besides(p.unfetchedKeys(s, o.Key), d.Warnings)
+	}
+	return d
+}
+
+// besides gives findings, and those of others that are about other fields.
+func besides(found, others []admission.Finding) []admission.Finding {
+	out := slices.Clip(found)
+	for _, f := range others {
+		if !slices.ContainsFunc(found, func(x admission.Finding) bool { return x.Field == f.Field }) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // notePolicies takes over what was found, and gives the details of the policies of which something else is said than before.
@@ -114,11 +135,11 @@ func (p *plane) notePolicies(found map[config.Key][]admission.Finding) map[confi
 	if p.policies.by = found; before == nil {
 		return p.allPolicyDetails()
 	}
-	out := map[config.Key]status.Details{}
+	out, s := map[config.Key]status.Details{}, p.snapshot.Load()
 	for _, all := range []map[config.Key][]admission.Finding{before, found} {
 		for key := range all {
 			if o := p.known.get(key); o != nil && !slices.Equal(before[key], found[key]) {
-				out[key] = p.judgedDetails(o)
+				out[key] = p.judgedDetails(s, o)
 			}
 		}
 	}

@@ -151,7 +151,7 @@ spec: {selector: {matchLabels: {app: web}}, portLevelMtls: {"80": {mode: DISABLE
 		said := func(kind config.Kind) string {
 			var d status.Details
 			p.updateStatuses(func() map[config.Key]status.Details {
-				d = p.judgedDetails(p.known.get(config.Key{Kind: kind, Namespace: "shop", Name: "web"}))
+				d = p.judgedDetails(p.snapshot.Load(), p.known.get(config.Key{Kind: kind, Namespace: "shop", Name: "web"}))
 				return nil
 			})
 			return fmt.Sprint(d.Warnings)

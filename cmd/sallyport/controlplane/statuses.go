@@ -43,15 +43,11 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 		switch {
 		case !stands || o == nil:
 		case slices.Contains(admission.Judged, key.Kind):
-			out[key] = p.judgedDetails(o)
+			out[key] = p.judgedDetails(s, o)
 		case key.Kind == config.KindServiceEntry:
 			out[key] = p.entryDetails(s, o)
-		case key.Kind == config.KindRequestAuthentication:
-			out[key] = p.tokenDetails(s, key)
 		case key.Kind == config.KindWorkloadEntry:
 			out[key] = status.Details{Warnings: among.judge(o, s)}
-		case key.Kind == config.KindDestinationRule:
-			out[key] = status.Details{Warnings: append(admission.CrowdedRule(*o, s), closedBy(s, key, o.Spec.(*networking.DestinationRule))...)}
 		default:
 			if told := p.standard(s, key); told != nil {
 				out[key] = status.Details{Standard: told}

@@ -87,7 +87,9 @@ func (p *plane) noteFailing(now map[config.Key]keys.Failure) {
 					continue
 				}
 				for _, a := range s.AuthenticationsWanting(key) {
-					out[a] = p.tokenDetails(s, a)
+					if o := p.known.get(a); o != nil {
+						out[a] = p.judgedDetails(s, o)
+					}
 				}
 			}
 		}
@@ -95,11 +97,11 @@ func (p *plane) noteFailing(now map[config.Key]keys.Failure) {
 	})
 }
 
-// tokenDetails say which keys of a RequestAuthentication cannot be fetched.
-func (p *plane) tokenDetails(s *registry.Snapshot, key config.Key) (d status.Details) {
+// unfetchedKeys say which keys of a RequestAuthentication cannot be fetched.
+func (p *plane) unfetchedKeys(s *registry.Snapshot, key config.Key) (out []admission.Finding) {
 	a := s.RequestAuthentication(key.Namespace, key.Name)
 	if a == nil {
-		return d
+		return nil
 	}
 	failing := p.failing()
 	for i, r := range a.Rules {
@@ -111,9 +113,9 @@ func (p *plane) tokenDetails(s *registry.Snapshot, key config.Key) (d status.Det
 		if r.From.Discover {
 			field = "issuer"
 		}
-		d.Warnings = append(d.Warnings, unfetched(key, fmt.Sprintf("spec.jwtRules[%d].%s", i, field), x))
+		out = append(out, unfetched(key, fmt.Sprintf("spec.jwtRules[%d].%s", i, field), x))
 	}
-	return d
+	return out
 }
 
 // unfetched says that keys cannot be fetched, what follows, and what to do.

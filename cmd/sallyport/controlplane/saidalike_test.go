@@ -1,0 +1,154 @@
+package controlplane
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/mesh"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// saidAlike are objects of which something is said that follows from others: of rules by what pods take and what other rules say, of policies by whose tokens are verified, and by whom
+// others have asked.
+const saidAlike = `
+apiVersion: v1
+kind: Service
+metadata: {name: istio-egressgateway, namespace: istio-system}
+spec: {selector: {istio: egressgateway}, clusterIP: 10.96.0.9, ports: [{name: https, port: 443}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web, security.istio.io/tlsMode: istio}}
+spec: {serviceAccountName: web, containers: [{name: c, image: i}]}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: all, namespace: istio-system}
+spec: {mtls: {mode: STRICT}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: api, namespace: shop}
+spec: {hosts: [api.example.com], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP, targetPort: 443}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: tls, namespace: shop}
+spec: {hosts: [tls.test], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: tls, namespace: other}
+spec: {hosts: [api.example.com], http: [{route: [{destination: {host: tls.test, port: {number: 443}}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: requests, namespace: shop}
+spec: {host: tls.test, trafficPolicy: {portLevelSettings: [{port: {number: 443}, tls: {mode: SIMPLE}}]}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: wide, namespace: istio-system}
+spec: {host: "*.example.com", trafficPolicy: {tls: {mode: SIMPLE}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: hides, namespace: shop}
+spec: {host: api.example.com, trafficPolicy: {loadBalancer: {simple: RANDOM}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: plain, namespace: other}
+spec: {host: web.shop.svc.cluster.local, trafficPolicy: {tls: {mode: DISABLE}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: exit, namespace: other}
+spec: {host: istio-egressgateway.istio-system.svc.cluster.local, trafficPolicy: {tls: {mode: DISABLE}}}
+---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: web, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, jwtRules: [{issuer: a, jwksUri: "http://169.254.169.254/keys"}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: verified, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {requestPrincipals: ["a/*"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: strange, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, rules: [{from: [{source: {requestPrincipals: ["b/*"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: unverified, namespace: other}
+spec: {rules: [{when: [{key: "request.auth.claims[group]", values: [admin]}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: first, namespace: shop}
+spec: {action: CUSTOM, provider: {name: one}, rules: [{}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: second, namespace: shop}
+spec: {action: CUSTOM, provider: {name: two}, rules: [{}]}
+`
+
+// said is how many warnings there are of objects that are among others.
+var said = map[string]int{
+	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2,
+	"requests": 0, "wide": 0, "verified": 0,
+}
+
+// TestSaidAlike: the webhook, which looks at a part of what there is, and statuses say of an object what lint says of it.
+func TestSaidAlike(t *testing.T) {
+	cfg := mesh.Default()
+	cfg.Authorizers = []mesh.Authorizer{{Name: "one", Host: "web.shop.svc.cluster.local", Port: 80}, {Name: "two", Host: "nowhere.test", Port: 80}}
+	p := &plane{registry: registry.New(&cfg), known: newInventory()}
+	changes := written(t, saidAlike)
+	p.known.apply(changes)
+	s, _ := p.registry.Apply(changes)
+	p.snapshot.Store(s)
+	p.policies.by = p.known.judgePolicies(cfg, time.Now())
+	var all []config.Object
+	for _, c := range changes {
+		all = append(all, *c.Object)
+	}
+	lint := admission.Check(all, cfg)
+	found := map[string]int{}
+	for i := range all {
+		o := &all[i]
+		want := slices.DeleteFunc(slices.Clone(lint), func(f admission.Finding) bool { return f.Key != o.Key })
+		if got := p.known.check(*o, cfg); len(want)+len(got) > 0 {
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: the webhook (-lint +webhook):\n%s", o.Key, d)
+			}
+		}
+		if slices.Contains(admission.Judged, o.Kind) {
+			if got := p.judgedDetails(s, o).Warnings; len(want)+len(got) > 0 {
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("%s: the status (-lint +status):\n%s", o.Key, d)
+				}
+			}
+			found[o.Name] += len(want)
+		}
+	}
+	for name, want := range said {
+		if found[name] != want {
+			t.Errorf("%s: %d findings, want %d: %v", name, found[name], want, lint)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/sallyport/sallyport/config"
+	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
+)
+
+// checkHiddenTLS warns of a rule that says nothing of TLS for a host for which a rule of a wider pattern does: the one with the longer host counts, as a whole.
+func (w *world) checkHiddenTLS(r *report, d *networking.DestinationRule, n host.Name) {
+	if d.GetTrafficPolicy().GetTls() != nil {
+		return
+	}
+	wider, spec := w.widerRule(r.of.Namespace, n)
+	if wider == nil || !setsTLS(spec) {
+		return
+	}
+	for _, h := range w.registeredBy(n) {
+		for _, port := range w.wrappedPorts(h) {
+			if tlsFor(d, port) != nil || !w.encrypts(tlsFor(spec, port), h) {
+				continue
+			}
+			r.warn("spec.host", d.Host, fmt.Sprintf("of rules that cover a host the one that names it most closely counts, as a whole: this one has no tls, so that what %s (%s) says of it is not done for %s, port %d", wider.Key, spec.Host, h, port),
+				"repeat trafficPolicy.tls here, or write tls: {mode: DISABLE} to say that it is meant")
+			return
+		}
+	}
+}
+
+// widerRule finds the rule that would count for a host in a namespace if the namespace had none for the host itself: of its own, or else of the root namespace; nil for none.
+func (w *world) widerRule(ns string, n host.Name) (found *config.Object, spec *networking.DestinationRule) {
+	for _, wide := range append(parents(n), host.Any) {
+		if wide == n {
+			continue
+		}
+		for _, of := range []string{ns, w.cfg.RootNamespace} {
+			for _, o := range w.rules[wide] {
+				rule := o.Spec.(*networking.DestinationRule)
+				if o.Namespace != of || len(rule.GetWorkloadSelector().GetMatchLabels()) > 0 || of != ns && !w.ruleReaches(rule, of, ns) {
+					continue
+				}
+				if found == nil || writesFirst(o, rule, found, spec) { // of several the oldest that writes trafficPolicy
+					found, spec = o, rule
+				}
+			}
+			if found != nil {
+				return found, spec
+			}
+		}
+	}
+	return nil, nil
+}
+
+func writesFirst(o *config.Object, rule *networking.DestinationRule, than *config.Object, spec *networking.DestinationRule) bool {
+	if writes := rule.TrafficPolicy != nil; writes != (spec.TrafficPolicy != nil) {
+		return writes
+	}
+	return o.Created.Before(than.Created) // they are in order of their keys
+}
+
+// ruleReaches says whether a rule of one namespace is exported to another.
+func (w *world) ruleReaches(d *networking.DestinationRule, from, to string) bool {
+	exports := d.ExportTo
+	if len(exports) == 0 {
+		exports = w.cfg.DefaultDestinationRuleExportTo
+	}
+	return len(exports) == 0 || slices.Contains(exports, "*") || slices.Contains(exports, to) || from == to && slices.Contains(exports, ".")
+}
+
+// registeredBy are the registered hosts that a rule's host is for: itself, or those below a pattern.
+func (w *world) registeredBy(n host.Name) (out []host.Name) {
+	if !n.IsWildcard() {
+		return []host.Name{n}
+	}
+	for _, x := range w.names().below(n) {
+		out = append(out, x.name)
+	}
+	return append(out, n)
+}
+
+// wrappedPorts are the ports of a registered host at which proxies send what they read, in TLS if a rule says so.
+func (w *world) wrappedPorts(n host.Name) (out []uint32) {
+	for _, e := range w.hosts[n] {
+		for _, p := range e.spec.Ports {
+			if protocol := strings.ToUpper(p.Protocol); !isTLS(protocol) && protocol != "UDP" {
+				out = append(out, p.Number)
+			}
+		}
+	}
+	if spec := w.specs[n]; spec != nil {
+		for _, p := range spec.Spec.Ports {
+			if protocol := registry.KubeProtocol(p); protocol != registry.TLS && protocol != registry.UDP {
+				out = append(out, uint32(p.Port))
+			}
+		}
+	}
+	return out
+}
