@@ -489,6 +489,9 @@ func headersMatch(r *routev3.Route, authority string, sent map[string]string) bo
 			value = authority
 		}
 		m := h.GetStringMatch()
+		if re := m.GetSafeRegex().GetRegex(); re != "" && regexp.MustCompile("^(?:"+re+")$").MatchString(value) == h.InvertMatch {
+			return false
+		}
 		if m.GetExact() != "" && m.GetExact() != value || m.GetPrefix() != "" && !strings.HasPrefix(value, m.GetPrefix()) {
 			return false
 		}
