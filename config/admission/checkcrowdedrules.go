@@ -18,7 +18,8 @@ func (w *world) checkCrowdedRule(r *report, d *networking.DestinationRule) {
 	if !n.IsWildcard() || host.Partial(d.Host) {
 		return
 	}
-	if times := w.multiplied(n); times == 0 || times*w.portsBelow(n) <= route.MostRows {
+	times := w.multiplied(n)
+	if times == 0 || times*w.portsInAll() <= route.MostRows || times*w.portsBelow(n) <= route.MostRows {
 		return
 	}
 	r.findings = append(r.findings, CrowdedRule(r.of, w.applied())...)
@@ -56,17 +57,35 @@ func (w *world) multiplied(n host.Name) int {
 	return subsets * names
 }
 
+// portsInAll are no less than the ports of the hosts below any pattern, so that these are counted where there are many only.
+func (w *world) portsInAll() int {
+	if w.ports == 0 {
+		for _, e := range w.entries {
+			w.ports += len(e.names) * w.portsOfEach(e)
+		}
+		for _, svc := range w.specs {
+			w.ports += len(svc.Spec.Ports)
+		}
+	}
+	return w.ports
+}
+
+// portsOfEach are the ports of each host of an entry, and what counts as one.
+func (w *world) portsOfEach(e *entry) int {
+	endpoints := len(e.spec.Endpoints)
+	if e.spec.WorkloadSelector != nil {
+		endpoints += len(w.workloads[e.object.Namespace])
+	}
+	return len(e.spec.Ports) * (1 + endpoints/registry.EndpointsAsPort)
+}
+
 // portsBelow are the ports of the hosts below a pattern, and what counts as one, of the namespace that registers most, at most.
 func (w *world) portsBelow(n host.Name) int {
 	of := map[string]int{}
 	for _, e := range w.entries {
-		endpoints := len(e.spec.Endpoints)
-		if e.spec.WorkloadSelector != nil {
-			endpoints += len(w.workloads[e.object.Namespace])
-		}
 		for _, name := range e.names {
 			if name == n || host.Matches(n, name) {
-				of[e.object.Namespace] += len(e.spec.Ports) * (1 + endpoints/registry.EndpointsAsPort)
+				of[e.object.Namespace] += w.portsOfEach(e)
 			}
 		}
 	}

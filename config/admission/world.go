@@ -59,6 +59,7 @@ type world struct {
 	labelledIn   map[string]labelled         // of a namespace
 	networks     map[string]bool             // that something names
 	snapshot     *registry.Snapshot          // made when it is asked for
+	ports        int                         // of all hosts; made when it is asked for
 	custom       []*authz.Policy             // those that have a provider asked
 
 	authentications map[string][]*config.Object         // of a namespace: its PeerAuthentications
