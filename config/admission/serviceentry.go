@@ -42,7 +42,7 @@ func (r *report) serviceEntry(s *networking.ServiceEntry) {
 			r.warn("spec.workloadSelector", nil, "selects workloads of the mesh, but the host is MESH_EXTERNAL", "set spec.location to MESH_INTERNAL, or list spec.endpoints")
 		}
 		if len(sel.Labels) == 0 {
-			r.warn("spec.workloadSelector.labels", nil, "selects every workload of the namespace", "name the labels of the workloads that are meant")
+			r.warn("spec.workloadSelector.labels", nil, "selects no workload", "name the labels of the workloads that are meant")
 		}
 		r.selector("spec.workloadSelector.labels", sel.Labels)
 	}

@@ -57,8 +57,9 @@ func FromEntry(o *config.Object, spec *networking.ServiceEntry, nsGateway string
 		s.Traits = new(traits) // its own until it is sealed
 		s.Host = CanonicalHost(h)
 		if field, why := cfg.Withheld(o.Namespace, spec, host.Name(s.Host), mesh.Gateway(traits.Exit)); why != "" {
-			s.Withheld = &ExportRefusal{field, why}
-			s.ExportTo = s.ExportTo.within(o.Namespace)
+			if own := s.ExportTo.within(o.Namespace); s.ExportTo.All || len(s.ExportTo.Namespaces) > len(own.Namespaces) {
+				s.Withheld, s.ExportTo = &ExportRefusal{field, why}, own
+			}
 		}
 		services = append(services, &s)
 	}

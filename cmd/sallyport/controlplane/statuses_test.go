@@ -51,6 +51,26 @@ spec: {host: "*.test", trafficPolicy: {tls: {mode: SIMPLE, credentialName: partn
 	}
 }
 
+// An entry is told that its export does not count where it exports to others.
+func TestStatusSaysWhichExportsDoNotCount(t *testing.T) {
+	const entry = `apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: machines, namespace: shop}
+spec: {hosts: [machines.test], exportTo: [%s], resolution: STATIC, endpoints: [{address: 203.0.113.70}], ports: [{number: 80, name: http, protocol: HTTP}]}
+`
+	cfg := mesh.Default()
+	p := &plane{registry: registry.New(&cfg), known: newInventory()}
+	for exportTo, warn := range map[string]bool{"": true, "'*'": true, "bank": true, "., bank": true, ".": false, "shop": false} {
+		changes := written(t, fmt.Sprintf(entry, exportTo))
+		p.known.apply(changes)
+		s, changed := p.registry.Apply(changes)
+		got := fmt.Sprint(p.details(s, changes, changed)[config.Key{Kind: config.KindServiceEntry, Namespace: "shop", Name: "machines"}].Warnings)
+		if told := strings.Contains(got, "counts in namespace shop only"); told != warn {
+			t.Errorf("exportTo: [%s]: %s", exportTo, got)
+		}
+	}
+}
+
 // What a WorkloadEntry does for its own namespace only stands in its status, and follows the Service, its own labels and the mesh's settings.
 func TestStatusSaysWhatLeadsOthersNowhere(t *testing.T) {
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop}\nspec: {clusterIP: %s, selector: {app: db}, ports: [{name: tcp, port: 5432}]}\n"
