@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"maps"
+
 	networking "istio.io/api/networking/v1alpha3"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -8,13 +10,17 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 )
 
-// chosen is which ServiceEntries select workloads by their labels, and which of them may select somebody now, or nobody, since it was last asked. The inventory's lock is held.
+// chosen is which ServiceEntries select workloads by their labels; which of them may select somebody now, or nobody, and in which namespaces one of them is another, since
+// it was last asked. The inventory's lock is held.
 type chosen struct {
-	by    map[string]map[config.Key]labels.Set // what is asked for, by namespace
-	again map[config.Key]bool
+	by     map[string]map[config.Key]labels.Set // what is asked for, by namespace
+	again  map[config.Key]bool
+	turned map[string]bool // namespaces
 }
 
-func newChosen() chosen { return chosen{map[string]map[config.Key]labels.Set{}, map[config.Key]bool{}} }
+func newChosen() chosen {
+	return chosen{map[string]map[config.Key]labels.Set{}, map[config.Key]bool{}, map[string]bool{}}
+}
 
 // note takes a change of an object; either may be nil.
 func (x chosen) note(key config.Key, was, is *config.Object) {
@@ -36,6 +42,9 @@ func (x chosen) note(key config.Key, was, is *config.Object) {
 }
 
 func (x chosen) noteEntry(key config.Key, is *config.Object) {
+	if _, selected := x.by[key.Namespace][key]; selected {
+		x.turned[key.Namespace] = true
+	}
 	delete(x.by[key.Namespace], key)
 	delete(x.again, key)
 	if is == nil {
@@ -48,7 +57,7 @@ func (x chosen) noteEntry(key config.Key, is *config.Object) {
 	if x.by[key.Namespace] == nil {
 		x.by[key.Namespace] = map[config.Key]labels.Set{}
 	}
-	x.by[key.Namespace][key] = asked
+	x.by[key.Namespace][key], x.turned[key.Namespace] = asked, true
 }
 
 // labelsOf are those by which a Pod or a WorkloadEntry is selected; false of anything else.
@@ -59,15 +68,17 @@ func labelsOf(o *config.Object) (labels.Set, bool) {
 	return admission.LabelsOfWorkload(o)
 }
 
-// chosenAgain gives the ServiceEntries that may select somebody now, or nobody, and forgets them.
-func (v *inventory) chosenAgain() (out []config.Key) {
+// chosenAgain gives the ServiceEntries that may select somebody now, or nobody, and the namespaces in which one that selects is another now, and forgets them.
+func (v *inventory) chosenAgain() (entries []config.Key, namespaces map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for key := range v.chosen.again {
-		out = append(out, key)
+		entries = append(entries, key)
 	}
+	namespaces = maps.Clone(v.chosen.turned)
 	clear(v.chosen.again)
-	return out
+	clear(v.chosen.turned)
+	return entries, namespaces
 }
 
 // choosesNobody says of a ServiceEntry that selects by labels that none of its namespace's workloads has them.

@@ -34,7 +34,8 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	for _, key := range changed.GatewayAPI {
 		keys[key] = true
 	}
-	for _, key := range slices.Concat(p.workloadsJudged(changes, changed.Mesh), p.known.chosenAgain()) {
+	entries, turned := p.known.chosenAgain()
+	for _, key := range slices.Concat(entries, p.workloadsJudged(changes, turned, changed.Mesh)) {
 		keys[key] = true
 	}
 	out, among := map[config.Key]status.Details{}, amongWorkloads{p.known, map[string]selectingThere{}}
@@ -57,14 +58,15 @@ func (p *plane) details(s *registry.Snapshot, changes []config.Change, changed r
 	return out
 }
 
-// workloadsJudged are the WorkloadEntries of which something else may be said since a Service or a ServiceEntry of their namespace, or the mesh's settings, changed.
-func (p *plane) workloadsJudged(changes []config.Change, mesh bool) (out []config.Key) {
-	namespaces := map[string]bool{}
+// workloadsJudged are the WorkloadEntries of which something else may be said since a Service of their namespace, a ServiceEntry of it that selects workloads (turned), or the
+// mesh's settings changed.
+func (p *plane) workloadsJudged(changes []config.Change, turned map[string]bool, mesh bool) (out []config.Key) {
+	namespaces := turned
 	if mesh {
-		namespaces[""] = true // all of them
+		namespaces = map[string]bool{"": true} // all of them
 	} else {
 		for _, c := range changes {
-			if c.Key.Kind == config.KindService || c.Key.Kind == config.KindServiceEntry {
+			if c.Key.Kind == config.KindService {
 				namespaces[c.Key.Namespace] = true
 			}
 		}
