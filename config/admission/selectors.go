@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -60,7 +59,7 @@ func (s Selectors) of(labels map[string]string) (out []*config.Object) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *config.Object) int { return cmp.Or(a.Key.Compare(b.Key), 0) })
+	slices.SortFunc(out, func(a, b *config.Object) int { return a.Key.Compare(b.Key) })
 	return out
 }
 

@@ -13,13 +13,13 @@ import (
 // chosen is which ServiceEntries select workloads by their labels; which of them may select somebody now, or nobody, and in which namespaces one of them is another, since
 // it was last asked. The inventory's lock is held.
 type chosen struct {
-	by     map[string]map[config.Key]labels.Set // what is asked for, by namespace
+	by     map[string]map[config.Key]labels.Selector // by namespace
 	again  map[config.Key]bool
 	turned map[string]bool // namespaces
 }
 
 func newChosen() chosen {
-	return chosen{map[string]map[config.Key]labels.Set{}, map[config.Key]bool{}, map[string]bool{}}
+	return chosen{map[string]map[config.Key]labels.Selector{}, map[config.Key]bool{}, map[string]bool{}}
 }
 
 // note takes a change of an object; either may be nil.
@@ -33,8 +33,7 @@ func (x chosen) note(key config.Key, was, is *config.Object) {
 	if !there && !stays || there && stays && labels.Equals(before, now) {
 		return
 	}
-	for entry, asked := range x.by[key.Namespace] {
-		selector := asked.AsSelectorPreValidated()
+	for entry, selector := range x.by[key.Namespace] {
 		if there && selector.Matches(before) || stays && selector.Matches(now) {
 			x.again[entry] = true
 		}
@@ -50,14 +49,19 @@ func (x chosen) noteEntry(key config.Key, is *config.Object) {
 	if is == nil {
 		return
 	}
-	asked := is.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()
-	if len(asked) == 0 {
+	asked := selectorOf(is)
+	if asked.Empty() {
 		return
 	}
 	if x.by[key.Namespace] == nil {
-		x.by[key.Namespace] = map[config.Key]labels.Set{}
+		x.by[key.Namespace] = map[config.Key]labels.Selector{}
 	}
 	x.by[key.Namespace][key], x.turned[key.Namespace] = asked, true
+}
+
+// selectorOf is how a ServiceEntry selects workloads; empty where it selects none.
+func selectorOf(entry *config.Object) labels.Selector {
+	return labels.Set(entry.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()).AsSelectorPreValidated()
 }
 
 // labelsOf are those by which a Pod or a WorkloadEntry is selected; false of anything else.
@@ -85,7 +89,7 @@ func (v *inventory) chosenAgain() (entries []config.Key, namespaces map[string]b
 func (v *inventory) choosesNobody(o *config.Object) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	asked := labels.Set(o.Spec.(*networking.ServiceEntry).GetWorkloadSelector().GetLabels()).AsSelectorPreValidated()
+	asked := selectorOf(o)
 	for _, kind := range []config.Kind{config.KindWorkloadEntry, config.KindPod} {
 		for _, other := range v.objects.In(kind, o.Namespace) {
 			if has, _ := labelsOf(other); asked.Matches(has) {

@@ -76,18 +76,10 @@ kind: EgressPolicy
 metadata: {name: mesh, namespace: istio-system}
 spec: {default: Deny, namespaces: {matchLabels: {tier: job}}}
 `))
-	v, found := newInventory(), map[string]int{}
-	for i := range read.Objects {
-		v.apply([]config.Change{{Key: read.Objects[i].Key, Object: &read.Objects[i]}})
-	}
-	for _, o := range read.Objects {
-		want := slices.DeleteFunc(admission.Check(read.Objects, mesh.Default()), func(f admission.Finding) bool { return f.Key != o.Key })
-		got := v.check(o, mesh.Default())
-		if d := cmp.Diff(want, got); d != "" && len(want)+len(got) > 0 {
-			t.Errorf("%s (-all +check):\n%s", o.Key, d)
-		}
-		if o.Kind == config.KindEgressPolicy {
-			found[o.Name] = len(want)
+	found := map[string]int{}
+	for key, n := range checkedAlike(t, read.Objects) {
+		if key.Kind == config.KindEgressPolicy {
+			found[key.Name] = n
 		}
 	}
 	if want := map[string]int{"first": 1, "second": 3, "nobody": 1, "mesh": 1}; !maps.Equal(found, want) {
@@ -129,17 +121,9 @@ addressType: IPv4
 endpoints: [{addresses: [10.0.0.2]}]
 ports: [{name: other, port: 80}]
 `))
-	v, found := newInventory(), map[string]int{}
-	for i := range read.Objects {
-		v.apply([]config.Change{{Key: read.Objects[i].Key, Object: &read.Objects[i]}})
-	}
-	for _, o := range read.Objects {
-		want := slices.DeleteFunc(admission.Check(read.Objects, mesh.Default()), func(f admission.Finding) bool { return f.Key != o.Key })
-		got := v.check(o, mesh.Default())
-		if d := cmp.Diff(want, got); d != "" && len(want)+len(got) > 0 {
-			t.Errorf("%s (-all +check):\n%s", o.Key, d)
-		}
-		found[string(o.Kind)+" "+o.Name] = len(got)
+	found := map[string]int{}
+	for key, n := range checkedAlike(t, read.Objects) {
+		found[string(key.Kind)+" "+key.Name] = n
 	}
 	want := map[string]int{"ServiceEntry vm": 0, "ServiceEntry nobody": 1, "WorkloadEntry vm": 2, "WorkloadEntry unselected": 1, "Pod web": 0, "Service web": 1, "EndpointSlice web": 1}
 	if !maps.Equal(found, want) {
@@ -247,4 +231,22 @@ spec:
 			t.Errorf("with %s: refused %v", others[i].Key, got)
 		}
 	}
+}
+
+// checkedAlike holds what the webhook finds of each object to what is found among all, and counts it.
+func checkedAlike(t *testing.T, objects []config.Object) map[config.Key]int {
+	t.Helper()
+	v, found := newInventory(), map[config.Key]int{}
+	for i := range objects {
+		v.apply([]config.Change{{Key: objects[i].Key, Object: &objects[i]}})
+	}
+	for _, o := range objects {
+		want := slices.DeleteFunc(admission.Check(objects, mesh.Default()), func(f admission.Finding) bool { return f.Key != o.Key })
+		got := v.check(o, mesh.Default())
+		if d := cmp.Diff(want, got); d != "" && len(want)+len(got) > 0 {
+			t.Errorf("%s (-all +check):\n%s", o.Key, d)
+		}
+		found[o.Key] = len(got)
+	}
+	return found
 }

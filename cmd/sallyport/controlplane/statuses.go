@@ -131,11 +131,13 @@ func detailsOf(s *registry.Snapshot, o *config.Object) status.Details {
 			d.Gateway = registry.ExitDirect
 		}
 		d.Warnings = append(d.Warnings, closings(s, svc, nil)...)
-		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Uncounted > 0 {
-			d.Warnings = append(d.Warnings, admission.TooManySubsets(*o, rule.Key, svc.Host, rule.Uncounted))
-		}
-		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil && rule.Crowded != "" && len(d.Warnings) < maxClosings {
-			d.Warnings = append(d.Warnings, admission.CrowdedSubsets(*o, rule.Key, svc.Host, rule.Crowded))
+		if rule := s.Rule(svc, svc.Namespace, ""); rule != nil {
+			if rule.Uncounted > 0 {
+				d.Warnings = append(d.Warnings, admission.TooManySubsets(*o, rule.Key, svc.Host, rule.Uncounted))
+			}
+			if rule.Crowded != "" && len(d.Warnings) < maxClosings {
+				d.Warnings = append(d.Warnings, admission.CrowdedSubsets(*o, rule.Key, svc.Host, rule.Crowded))
+			}
 		}
 		if by, why, crowded := s.CrowdedBy(svc); crowded && len(d.Warnings) < maxClosings {
 			d.Warnings = append(d.Warnings, admission.TooCrowded(*o, by, svc.Host, why))
