@@ -96,6 +96,7 @@ func TestHostileRequestsInward(t *testing.T) {
 		peer.holdsBodies(t)
 		peer.holdsForms(t)
 		peer.holdsLong(t)
+		peer.holdsExpect(t)
 	})
 }
 
@@ -131,6 +132,7 @@ func (r inwardRole) holds(t *testing.T) {
 	r.holdsBodies(t)
 	r.holdsForms(t)
 	r.holdsLong(t)
+	r.holdsExpect(t)
 }
 
 // answers are what somebody heard on a connection: statuses, and whether the app was reached.
@@ -215,13 +217,14 @@ func (r inwardRole) agrees(a *answers, records []record.Record) error {
 	return nil
 }
 
-// serveReached answers with the path that was asked for, and reachedDenied for hosts that are denied.
+// serveReached answers with the path that was asked for, as answersFirst has it, and reachedDenied for hosts that are denied.
 func serveReached(t *testing.T, l net.Listener) {
 	t.Helper()
 	spoken := &http.Protocols{}
 	spoken.SetHTTP1(true)
 	spoken.SetUnencryptedHTTP2(true) // a pod's proxy speaks to the app what was spoken to it
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Protocols: spoken, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answersFirst(w, r)
 		w.Header().Set(reachedPath, r.URL.Path)
 		if strings.HasPrefix(strings.ToLower(r.Host), "denied-") {
 			w.WriteHeader(reachedDenied)

@@ -238,6 +238,7 @@ func (r hostileRole) holds(t *testing.T) {
 	r.holdsBodies(t)
 	r.holdsForms(t)
 	r.holdsLong(t)
+	r.holdsExpect(t)
 }
 
 // hostileDetours are paths to /admin of which none may get there, whatever says no.

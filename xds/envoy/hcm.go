@@ -95,6 +95,7 @@ func (m HCM) manager() *hcmv3.HttpConnectionManager {
 		UpgradeConfigs:                  []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		// a name with the root's dot is the same name, to tables, policies and whoever is behind; HBONE names addresses
 		StripTrailingHostDot: !m.Tunnel,
+		Proxy_100Continue:    true, // who asks before sending a body hears it from who reads it
 	}
 	if m.Fetch {
 		hcm.LocalReplyConfig.Mappers = append(hcm.LocalReplyConfig.Mappers, notFetched())

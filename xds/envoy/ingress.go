@@ -56,6 +56,7 @@ func ingressManager(route string, m mesh.Ingress) *hcmv3.HttpConnectionManager {
 		// what the path says is what routes, and everybody behind, read
 		NormalizePath:        wrapperspb.Bool(true),
 		StripTrailingHostDot: true,
+		Proxy_100Continue:    true, // who asks before sending a body hears it from who reads it
 
 		ServerHeaderTransformation:      hcmv3.HttpConnectionManager_PASS_THROUGH,
 		RequestHeadersTimeout:           durationpb.New(patience),
