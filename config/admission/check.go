@@ -85,6 +85,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *networking.DestinationRule:
 		w.checkRuleHost(r, spec)
 		w.checkRuleTLS(r, spec)
+		w.checkRuleExit(r, spec)
 		w.checkRuleSubsets(r, spec)
 		w.checkCrowdedRule(r, spec)
 		w.checkCredential(r, spec)
@@ -92,6 +93,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *networking.VirtualService:
 		w.checkGateways(r, spec)
 		w.checkBound(r, spec)
+		w.checkRouteTokens(r, spec)
 		w.checkSubsets(r, spec)
 		w.checkDelegates(r, spec)
 		w.checkCrowded(r, spec)

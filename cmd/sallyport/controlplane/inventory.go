@@ -170,6 +170,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			delegates[route.DelegateKey(h.Delegate, o.Namespace)] = true
 		}
 	}
+	claims := admission.AsksClaims(routes)
 	rule, isRule := o.Spec.(*networking.DestinationRule)
 	otherTLS, reached := admission.SpeaksOtherTLS(rule), podsReached(&o, rule)
 	policy, isPolicy := o.Spec.(*security.AuthorizationPolicy)
@@ -180,16 +181,16 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindNamespace, config.KindService, config.KindGateway, config.KindDestinationRule:
 			return true
 		case config.KindKubeGateway: // a policy's target, or that of a Service which is, or of its target's class; an egress gateway's Service
-			return isPolicy || isRule || o.Key.Kind == config.KindRequestAuthentication
+			return isPolicy || isRule || claims || o.Key.Kind == config.KindRequestAuthentication
 		case config.KindPod, config.KindWorkloadEntry: // who is selected, and who is spoken to
-			return selects(o.Key.Kind) || choosesBy || otherTLS && reached(other.Namespace) ||
+			return selects(o.Key.Kind) || choosesBy || claims || otherTLS && reached(other.Namespace) ||
 				o.Namespace == other.Namespace && (o.Kind == config.KindService || o.Kind == config.KindWorkloadEntry)
 		case config.KindPeerAuthentication: // of several for one workload the oldest counts; what those take who are spoken to
 			return same || otherTLS
 		case config.KindEgressPolicy, config.KindSidecar, config.KindTelemetry: // of the others, of several for one workload the oldest counts
 			return same
 		case config.KindRequestAuthentication: // by whom tokens are verified; how many sets of keys a namespace has
-			return isPolicy || same
+			return isPolicy || claims || same
 		case config.KindAuthorizationPolicy: // a proxy asks one provider
 			p, is := other.Spec.(*security.AuthorizationPolicy)
 			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM

@@ -14,7 +14,7 @@ import (
 )
 
 // saidAlike are objects of which something is said that follows from others: of rules by what pods take and what other rules say, of policies by whose tokens are verified, and by whom
-// others have asked.
+// others have asked, of routes by whose tokens are verified.
 const saidAlike = `
 apiVersion: v1
 kind: Service
@@ -105,12 +105,42 @@ apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
 metadata: {name: second, namespace: shop}
 spec: {action: CUSTOM, provider: {name: two}, rules: [{}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: front, namespace: edge, labels: {istio: front, app: front}}
+spec: {serviceAccountName: front, containers: [{name: c, image: i}]}
+---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: front, namespace: edge}
+spec: {selector: {matchLabels: {app: front}}, jwtRules: [{issuer: a, jwksUri: "https://a.test/keys"}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: front, namespace: edge}
+spec: {selector: {istio: front}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*/*"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: back, namespace: edge}
+spec: {selector: {istio: back, app: back}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*/*"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: claims, namespace: edge}
+spec: {hosts: [claims.test], gateways: [front], http: [{match: [{headers: {"@request.auth.claims.a": {exact: b}}}], directResponse: {status: 200}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: no-claims, namespace: edge}
+spec: {hosts: [none.test], gateways: [back], http: [{match: [{withoutHeaders: {"@request.auth.claims.a": {exact: b}}}], directResponse: {status: 200}}]}
 `
 
 // said is how many warnings there are of objects that are among others.
 var said = map[string]int{
-	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2,
-	"requests": 0, "wide": 0, "verified": 0,
+	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2, "no-claims": 1,
+	"claims": 0, "requests": 0, "wide": 0, "verified": 0,
 }
 
 // TestSaidAlike: the webhook, which looks at a part of what there is, and statuses say of an object what lint says of it.
