@@ -309,7 +309,11 @@ func (c *Cache) hear(st *stream, t resource.Type, req *discovery.DeltaDiscoveryR
 		w.delta.UpdateResourceSubscriptions(req.GetResourceNamesSubscribe(), req.GetResourceNamesUnsubscribe())
 	}
 	w.subscribes, w.said, w.waits = req.GetResourceNamesSubscribe(), req.GetInitialResourceVersions(), false
-	return c.watch(st, t, w)
+	if err := c.watch(st, t, w); err != nil {
+		return err
+	}
+	st.forgetUnknown(t, w, req.GetResourceNamesSubscribe())
+	return nil
 }
 
 // CreateDeltaWatch is never called: delta streams are not go-control-plane's (serveDelta).

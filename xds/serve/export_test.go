@@ -3,6 +3,8 @@ package serve
 import (
 	"testing"
 	"time"
+
+	"github.com/sallyport/sallyport/xds/resource"
 )
 
 // SetTurnTime changes how long a turn lasts, until the test ends. It is for tests that are not parallel.
@@ -35,4 +37,27 @@ func setLimit(t *testing.T, l *limit, d time.Duration) {
 	usual := l.get()
 	l.set(d)
 	t.Cleanup(func() { l.set(usual) })
+}
+
+// What one stream may ask for.
+const (
+	MostUnknown  = mostUnknown
+	MostAsked    = mostAsked
+	LongestAsked = longestAsked
+)
+
+// Waiting is how many names of a type are kept for streams.
+func (c *Cache) Waiting(t resource.Type) (kept int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, st := range c.streams {
+		for _, w := range []*watch{st.asks[t], st.watches[t]} {
+			if w == nil {
+				continue
+			}
+			kept += max(len(w.sub.SubscribedResources()), len(w.sub.ReturnedResources()))
+			break
+		}
+	}
+	return kept
 }

@@ -36,10 +36,11 @@ func TestPace(t *testing.T) {
 		}{
 			{"an agent that comes back", askFor(asksAtOnce, "80/%d.test"), resource.VirtualHost, 0},
 			{"all rows", askFor(1, "*%.0d"), resource.VirtualHost, 0},
-			{"what is no row", askFor(10_000, "outbound|80||%d.test"), resource.Endpoints, 0},
 			{"a second's worth", askFor(asksPerSecond, "80/%d.test"), resource.VirtualHost, time.Second},
 			{"patterns", askFor(asksPerSecond/patternAsks, "80/*.%d.test"), resource.VirtualHost, time.Second},
 			{"more than fits", askFor(2*asksAtOnce, "80/%d.test"), resource.VirtualHost, 2 * asksAtOnce / asksPerSecond * time.Second},
+			{"all clusters' endpoints", askFor(mostAsked, "outbound|80||%d.test"), resource.Endpoints, 0},
+			{"a second's worth more of them", askFor(othersPerSecond, "outbound|80||%d.test"), resource.Endpoints, time.Second},
 		} {
 			if got := took(c.req, c.of); got != c.want {
 				t.Errorf("%s waited for %s, not %s", c.what, got, c.want)

@@ -117,6 +117,9 @@ func (s *Server) heardDelta(st *stream, req *discovery.DeltaDiscoveryRequest) er
 		st.stats.heard(t, nonce, problem)
 		s.refused(st, req.GetTypeUrl(), problem)
 	}
+	if err := boundDelta(req); err != nil {
+		return err
+	}
 	st.stats.dropped(t, req.GetResourceNamesUnsubscribe())
 	st.pace.wait(req, t, st.done)
 	return s.cache.hear(st, t, req)
@@ -193,6 +196,12 @@ func (s *callbacks) OnStreamRequest(id int64, req *discovery.DiscoveryRequest) e
 	if nonce, problem := req.GetResponseNonce(), problem(req.GetErrorDetail()); ok && nonce != "" {
 		st.stats.heardWhole(t, nonce, req.GetVersionInfo(), problem)
 		(*Server)(s).refused(st, req.GetTypeUrl(), problem)
+	}
+	if err := boundNames(req.GetResourceNames()); err != nil {
+		return err
+	}
+	if ok {
+		req.ResourceNames = s.cache.withoutUnknown(st, t, req.GetResourceNames())
 	}
 	return nil
 }

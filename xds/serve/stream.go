@@ -50,6 +50,7 @@ type stream struct {
 	aliases   map[string]string             // rows that it asked for by something else than their names
 	resting   map[string]time.Time          // whom it asked, by its cluster, and until when that stays
 	rested    func(time.Time)               // sees to it that it goes then
+	unknown   [typeCount][]string           // of a delta stream: what it asked for last that nobody had
 	takenBack map[string]bool               // names that it was told are gone, since all of what is new was sent
 	stats     streamStats
 
