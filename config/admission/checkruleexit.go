@@ -1,9 +1,9 @@
 package admission
 
 import (
-	networking "istio.io/api/networking/v1alpha3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )

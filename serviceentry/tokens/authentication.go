@@ -67,13 +67,22 @@ type ClaimHeader struct{ Header, Claim string }
 // Set is all that are for a workload, in order.
 type Set []*Authentication
 
-// Rules are those of all, in the order in which they are asked: by issuer, as in Istio.
+// MostKeyBytes is how many bytes of keys the rules for one workload may have in all.
+const MostKeyBytes = 4 << 20
+
+// Rules are those of all, in the order in which they are asked: by issuer, as in Istio. Those whose keys are beyond MostKeyBytes have NoKeys.
 func (s Set) Rules() []Rule {
 	var out []Rule
 	for _, a := range s {
 		out = append(out, a.Rules...)
 	}
 	slices.SortStableFunc(out, func(a, b Rule) int { return strings.Compare(a.Issuer, b.Issuer) })
+	all := 0
+	for i := range out {
+		if all += len(out[i].Keys); all > MostKeyBytes {
+			out[i].Keys = NoKeys()
+		}
+	}
 	return out
 }
 

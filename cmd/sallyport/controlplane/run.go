@@ -58,7 +58,7 @@ func newPlane(ctx context.Context, cfg Config) (*plane, error) {
 	p := &plane{
 		cfg: cfg, log: cfg.Log, metrics: metrics, registry: reg,
 		cache: serve.NewCache(reg.Snapshot()), xds: serve.NewMetrics(metrics), ready: make(chan struct{}),
-		settings: watched, known: newInventory(), keys: keys.NewFetcher(cfg.Log, tokens.CheckKeys),
+		settings: watched, known: newInventory(), keys: keys.NewFetcher(cfg.Log, tokens.ReadKeys),
 		proposals: make(chan proposal),
 	}
 	p.nodes = newNodes(func() string { return p.snapshot.Load().Mesh.RootNamespace })

@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/config/source/keys"
 	"github.com/sallyport/sallyport/config/source/kube/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/tokens"
 )
 
 // mostFailing is of how many hosts of a namespace it is measured that their keys cannot be fetched; the others are measured together.
@@ -97,14 +98,21 @@ func (p *plane) noteFailing(now map[config.Key]keys.Failure) {
 	})
 }
 
-// unfetchedKeys say which keys of a RequestAuthentication cannot be fetched.
+// unfetchedKeys say which keys of a RequestAuthentication cannot be fetched, and from which rule on they are too many.
 func (p *plane) unfetchedKeys(s *registry.Snapshot, key config.Key) (out []admission.Finding) {
 	a := s.RequestAuthentication(key.Namespace, key.Name)
 	if a == nil {
 		return nil
 	}
-	failing := p.failing()
+	failing, all := p.failing(), 0
 	for i, r := range a.Rules {
+		if all += len(r.Keys); all > tokens.MostKeyBytes && all-len(r.Keys) <= tokens.MostKeyBytes {
+			out = append(out, admission.Finding{
+				Severity: admission.Warning, Key: key, Field: fmt.Sprintf("spec.jwtRules[%d]", i), Value: r.Issuer,
+				Message: fmt.Sprintf("the keys of all rules up to here have more than %d bytes, which no proxy is given: no token of this issuer is good, nor of those behind it", tokens.MostKeyBytes),
+				Fix:     "write several RequestAuthentications, each for the workloads that take tokens of its issuers",
+			})
+		}
 		x, fails := failing[r.From.Key(key.Namespace)]
 		if r.From.URI == "" || !fails {
 			continue

@@ -110,11 +110,16 @@ func (f *Fetcher) restore(s *set) {
 	var k kept
 	now := time.Now()
 	if json.Unmarshal(text, &k) != nil || k.Namespace != s.Key.Namespace || k.URI != s.URI || k.Discover != s.Discover ||
-		k.Fetched.After(now) || now.Sub(k.Fetched) >= f.Oldest || f.Check(k.Keys) != nil {
+		k.Fetched.After(now) || now.Sub(k.Fetched) >= f.Oldest {
 		f.drop(s.Source)
 		return
 	}
-	s.text, s.fetched = k.Keys, k.Fetched
+	keys, err := f.Read(k.Keys)
+	if err != nil {
+		f.drop(s.Source)
+		return
+	}
+	s.text, s.fetched = keys, k.Fetched
 	f.disk.note(s.Key, len(text))
 }
 

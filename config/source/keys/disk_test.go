@@ -29,11 +29,11 @@ func (s *served) get() string {
 
 // keeping is a fetcher with a folder; fetch gives what keys serves.
 func keeping(folder string, keys *served) *Fetcher {
-	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) error {
+	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) (string, error) {
 		if text == "none" {
-			return errors.New("no keys")
+			return "", errors.New("no keys")
 		}
-		return nil
+		return text, nil
 	})
 	f.Folder = folder
 	f.fetch = func(context.Context, Source, inside.Allowed) (string, error) {

@@ -38,8 +38,8 @@ type Failure struct {
 // Fetcher keeps sets of keys.
 type Fetcher struct {
 	Log *slog.Logger
-	// Check says what is wrong with a set.
-	Check func(text string) error
+	// Read says what of a set is kept, or what is wrong with it. What it kept it reads as the same.
+	Read func(text string) (string, error)
 	// Fresh is how long a set is good, and First and Last how long a fetch that failed waits for the next one, at first and at last.
 	Fresh, First, Last time.Duration
 	// Patience is how long the first sets that are wanted may keep everybody waiting for them.
@@ -55,9 +55,9 @@ type Fetcher struct {
 }
 
 // NewFetcher makes one with the usual times.
-func NewFetcher(log *slog.Logger, check func(text string) error) *Fetcher {
+func NewFetcher(log *slog.Logger, read func(text string) (string, error)) *Fetcher {
 	return &Fetcher{
-		Log: log, Check: check, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience, Oldest: oldest,
+		Log: log, Read: read, Fresh: 20 * time.Minute, First: time.Second, Last: time.Minute, Patience: patience, Oldest: oldest,
 		disk: disk{of: map[string]int{}, sizes: map[config.Key]int{}}, fetch: fetch, want: make(chan []Wanted), batches: make(chan Batch),
 	}
 }
@@ -279,7 +279,8 @@ func (f *Fetcher) took(r fetched) []config.Change {
 		return nil
 	}
 	if r.err == nil {
-		if err := f.Check(r.text); err != nil {
+		text, err := f.Read(r.text)
+		if r.text = text; err != nil {
 			r.err = noKeys.because(err)
 		}
 	}

@@ -94,11 +94,12 @@ func TestFetcher(t *testing.T) {
 	var says atomic.Value
 	says.Store("keys of a")
 	s := issuerOf(t, &says)
-	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) error {
+	f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) (string, error) {
+		text = strings.TrimPrefix(text, "padding of ")
 		if !strings.HasPrefix(text, "keys") {
-			return errors.New("no keys")
+			return "", errors.New("no keys")
 		}
-		return nil
+		return text, nil
 	})
 	f.Fresh, f.First, f.Last = 10*time.Millisecond, time.Millisecond, 5*time.Millisecond
 	go f.Run(t.Context())
@@ -138,7 +139,7 @@ func TestFetcher(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	says.Store("keys of b")
+	says.Store("padding of keys of b") // which is not kept
 	if b := next(); text(b) != "keys of b" || len(b.Failing) > 0 {
 		t.Errorf("%+v", b)
 	}
@@ -194,7 +195,7 @@ func TestReasons(t *testing.T) {
 // TestOneNamespaceKeepsNobodyWaiting: while the issuers of one say nothing, another's keys come at once, and after the fetcher's patience, which begins when keys are wanted first, nobody waits for them.
 func TestOneNamespaceKeepsNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := NewFetcher(slog.New(slog.DiscardHandler), func(string) error { return nil })
+		f := NewFetcher(slog.New(slog.DiscardHandler), func(text string) (string, error) { return text, nil })
 		f.fetch = func(ctx context.Context, s Source, _ inside.Allowed) (string, error) {
 			if s.Key.Namespace == "shop" {
 				return "keys of a", nil
