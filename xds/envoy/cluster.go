@@ -207,6 +207,12 @@ func OriginalDestination(name, role string) *clusterv3.Cluster {
 	}
 }
 
+// AtPort has an OriginalDestination connect to a port, whatever port the client wanted.
+func AtPort(c *clusterv3.Cluster, port uint32) *clusterv3.Cluster {
+	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: wrapperspb.UInt32(port)}}
+	return c
+}
+
 // ConnectFrom has a cluster connect from an address: the one of the family that is connected to.
 func ConnectFrom(c *clusterv3.Cluster, from, orFrom string) *clusterv3.Cluster {
 	c.UpstreamBindConfig = &corev3.BindConfig{

@@ -119,6 +119,9 @@ func (r exitRow) dialledName() string {
 // dialledCluster connects to where the client wanted.
 func (r exitRow) dialledCluster() *resource.Resource {
 	c := envoy.OriginalDestination(r.dialledName(), wire.RoleExternal)
+	if !r.Port.Protocol.IsHTTP() { // of requests it is the port of TLS that the gateway speaks, maybe
+		c = farend.AtTarget(c, r.Port)
+	}
 	c.ConnectTimeout = durationpb.New(r.Rule.ConnectTimeoutFor(r.Port.Number, r.at.Connect))
 	c.Metadata = farend.OpaqueRevision(envoy.Metadata(wire.RoleExternal, envoy.ObjectRef(r.Service.SourceOf(r.Port))), r.Service, r.Port)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED

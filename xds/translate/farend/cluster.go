@@ -55,7 +55,7 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 	case !svc.Wildcard() && (svc.Resolution == registry.DNS || !svc.Exit.IsZero()):
 		c = envoy.StrictDNSCluster(clusterName, md, LoadAssignment(clusterName, port, way.Asked(svc, []registry.Endpoint{{Address: svc.Host}})...))
 	case svc.Resolution == registry.None && svc.Exit.IsZero():
-		c = envoy.OriginalDestination(clusterName, wire.RoleExternal)
+		c = AtTarget(envoy.OriginalDestination(clusterName, wire.RoleExternal), port)
 		c.Metadata = md
 	default:
 		c = envoy.DynamicForwardProxyCluster(clusterName, md)
@@ -87,6 +87,14 @@ func Cluster(kind resource.Type, clusterName string, svc *registry.Service, port
 		return append(out, envoy.SealOverUDP(kind, c))
 	}
 	return append(out, envoy.Seal(kind, clusterName, c))
+}
+
+// AtTarget has a cluster that connects to the address which a client wanted do so at the port's target, where an entry says one (targetPort).
+func AtTarget(c *clusterv3.Cluster, port registry.Port) *clusterv3.Cluster {
+	if !port.Explicit {
+		return c
+	}
+	return envoy.AtPort(c, port.TargetPort)
 }
 
 // originates says whether what an app speaks at a port is wrapped in TLS.

@@ -5,8 +5,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/xds/envoy"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -53,9 +51,7 @@ func toPort(p registry.InboundPort) *clusterv3.Cluster {
 	}
 	c := toApp(name, wire.PassthroughSource, wire.PassthroughSource6)
 	if p.To.IsValid() {
-		c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
-			UpstreamPortOverride: wrapperspb.UInt32(uint32(p.To.Port())),
-		}}
+		envoy.AtPort(c, uint32(p.To.Port()))
 	}
 	return c
 }

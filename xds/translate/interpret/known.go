@@ -43,7 +43,7 @@ var knownNetwork = map[string]fields{
 		"rds route_config scoped_routes http_filters access_log upgrade_configs early_header_mutation_extensions local_reply_config normalize_path strip_trailing_host_dot",
 		// these change headers that nothing here asks for, or what is refused of broken requests
 		"stat_prefix codec_type access_log_options common_http_protocol_options http_protocol_options http2_protocol_options delayed_close_timeout drain_timeout generate_request_id "+
-			"max_request_headers_kb request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details xff_num_trusted_hops"),
+			"max_request_headers_kb proxy_100_continue request_headers_timeout server_header_transformation skip_xff_append stream_error_on_invalid_http_message stream_idle_timeout use_remote_address forward_client_cert_details set_current_client_cert_details xff_num_trusted_hops"),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.UpgradeConfig":                               set("upgrade_type enabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter":                                                        set("name typed_config config_discovery disabled", ""),
 	"envoy.extensions.filters.network.http_connection_manager.v3.Rds":                                                               set("route_config_name", "config_source"),

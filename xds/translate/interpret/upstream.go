@@ -91,13 +91,15 @@ func (t *try) addresses(g *sending) []string {
 	}
 	switch c.GetType() {
 	case clusterv3.Cluster_ORIGINAL_DST:
+		var to netip.AddrPort
 		if v, ok := g.state[keyOriginalDst]; ok {
-			return []string{v.text}
+			to, _ = netip.ParseAddrPort(v.text)
+		} else if g.conn != nil && g.conn.restored {
+			to = g.conn.to
 		}
-		if g.conn == nil || !g.conn.restored {
+		if !to.IsValid() {
 			return nil
 		}
-		to := g.conn.to
 		if port := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); port != nil {
 			to = netip.AddrPortFrom(to.Addr(), uint16(port.Value))
 		}
