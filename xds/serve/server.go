@@ -55,7 +55,7 @@ func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Ser
 }
 
 // Register offers the services on a gRPC server that uses Codec. Streams end with ctx.
-func (s *Server) Register(ctx context.Context, g *grpc.Server) {
+func (s *Server) Register(ctx context.Context, g grpc.ServiceRegistrar) {
 	s.ended = ctx.Done()
 	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s), sotw.WithOrderedADS()), s}
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
