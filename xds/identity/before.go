@@ -32,7 +32,9 @@ func (b before) RegisterService(desc *grpc.ServiceDesc, service any) {
 // single serves a unary method on a stream.
 func single(m grpc.MethodDesc) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
-		read := func(message any) error { return within(stream.Context(), messageWithin, func() error { return stream.RecvMsg(message) }) }
+		read := func(message any) error {
+			return within(stream.Context(), messageWithin, func() error { return stream.RecvMsg(message) })
+		}
 		answer, err := m.Handler(service, stream.Context(), read, nil)
 		if err != nil {
 			return err
