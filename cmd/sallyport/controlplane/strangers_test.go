@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -40,7 +41,14 @@ func TestNoMessageBeforeTheGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.server.Stop()
+	defer func() {
+		s.server.Stop()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, job := range s.jobs { // they close what they use
+			job(ended)
+		}
+	}()
 	services := s.server.GetServiceInfo()
 	for _, name := range []string{"istio.v1.auth.IstioCertificateService", "envoy.service.discovery.v3.AggregatedDiscoveryService"} {
 		if len(services[name].Methods) == 0 {
@@ -224,7 +232,9 @@ func TestStrangersReviews(t *testing.T) {
 // TestStrangersLearnNothing: what others' objects have to do with one is said to the API server, and nobody else.
 func TestStrangersLearnNothing(t *testing.T) {
 	r := reviews(t)
-	raw, err := json.Marshal(tlsEntry("a", "api.partner.example", "*"))
+	others := tlsEntry("a", "api.partner.example", ".")
+	others.Spec.Resolution = networking.ServiceEntry_NONE
+	raw, err := json.Marshal(others)
 	if err != nil {
 		t.Fatal(err)
 	}
