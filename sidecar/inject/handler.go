@@ -31,6 +31,7 @@ type HandlerConfig struct {
 	Namespaces Namespaces
 	Metrics    prometheus.Registerer // nil for none
 	Timeout    time.Duration         // of one call; 0 for 8 s, which is less than the API server waits
+	Enter      review.Enter          // nil: everybody is let in
 }
 
 // Handler is the mutating admission webhook: admission.k8s.io/v1 reviews of pods that are created. It allows with a
@@ -42,7 +43,7 @@ func Handler(cfg HandlerConfig) http.Handler {
 	}
 	h := &handler{cfg: cfg}
 	return review.Handler(review.Config{
-		Log: cfg.Log, Answer: h.answer, Timeout: cfg.Timeout, Metrics: cfg.Metrics,
+		Log: cfg.Log, Answer: h.answer, Timeout: cfg.Timeout, Enter: cfg.Enter, Metrics: cfg.Metrics,
 		Metric: review.Metric{
 			Name: "sallyport_injection_seconds", Help: "Calls of the injection webhook by what became of the pod.",
 			Results: []string{resultInjected, resultSkipped, resultRefused, resultFailed, resultOther},

@@ -106,7 +106,7 @@ func TestHandler(t *testing.T) {
 		})
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 6 {
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 7 {
 		t.Errorf("%v %v", families, err)
 	}
 }

@@ -4,23 +4,22 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/sallyport/sallyport/xds/pacedlog"
 )
 
 // Guard stands before every call of a gRPC server: it authenticates the caller, puts the ID into the call's
 // context, and ends the call as Unauthenticated otherwise. Install both Unary and Stream.
 type Guard struct {
 	authenticator Authenticator
-	log           *slog.Logger
-	refusals      *rate.Sometimes // of log lines: strangers must not fill the disk
+	log           *slog.Logger // of refusals
 	calls         *prometheus.CounterVec
 }
 
@@ -28,8 +27,7 @@ type Guard struct {
 func NewGuard(a Authenticator, log *slog.Logger, reg prometheus.Registerer) *Guard {
 	return &Guard{
 		authenticator: a,
-		log:           log,
-		refusals:      &rate.Sometimes{First: 20, Interval: time.Second},
+		log:           pacedlog.New(log, 500),
 		calls: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "sallyport_authentications_total",
 			Help: "Calls to the secure port by the outcome of authentication: accepted, none (no credentials), rejected, undecided.",
@@ -63,13 +61,11 @@ func (g *Guard) admit(ctx context.Context, method string) (context.Context, erro
 	}
 	result, refusal := Refusal(err)
 	g.calls.WithLabelValues(result).Inc()
-	g.refusals.Do(func() {
-		from := ""
-		if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-			from = p.Addr.String()
-		}
-		g.log.WarnContext(ctx, "call not authenticated", "method", method, "peer", from, "reason", err)
-	})
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		from = p.Addr.String()
+	}
+	g.log.WarnContext(ctx, "call not authenticated", "method", method, "peer", from, "reason", err)
 	return nil, refusal
 }
 

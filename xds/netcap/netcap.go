@@ -3,7 +3,6 @@ package netcap
 import (
 	"net"
 	"net/netip"
-	"sync"
 )
 
 // Limits are numbers of open connections.
@@ -16,18 +15,15 @@ type Limits struct {
 	Refused func(peer net.Addr)
 }
 
-// Listen caps a listener.
+// Listen caps a listener. When All are there, who has most connections gives one to who would have fewer.
 func Listen(l net.Listener, limits Limits) net.Listener {
-	return &listener{Listener: l, limits: limits, of: map[netip.Prefix]int{}}
+	return &listener{Listener: l, limits: limits, open: NewShares(limits.All)}
 }
 
 type listener struct {
 	net.Listener
 	limits Limits
-
-	mu  sync.Mutex
-	all int
-	of  map[netip.Prefix]int
+	open   *Shares
 }
 
 // Accept gives the next connection that is not too much.
@@ -37,57 +33,29 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		peer := peerOf(c.RemoteAddr())
-		if l.take(peer) {
-			return &conn{Conn: c, leave: sync.OnceFunc(func() { l.leave(peer) })}, nil
+		peer := counted(c.RemoteAddr())
+		if !peer.IsValid() || l.open.Held(peer) < l.limits.Each {
+			if leave, ok := l.open.Take(peer, 1, func() { l.refuse(c) }); ok {
+				return &conn{Conn: c, leave: leave}, nil
+			}
 		}
-		_ = c.Close()
-		if l.limits.Refused != nil {
-			l.limits.Refused(c.RemoteAddr())
-		}
+		l.refuse(c)
 	}
 }
 
-func (l *listener) take(peer netip.Prefix) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= l.limits.All || (peer.IsValid() && l.of[peer] >= l.limits.Each) {
-		return false
-	}
-	l.all++
-	if peer.IsValid() {
-		l.of[peer]++
-	}
-	return true
-}
-
-func (l *listener) leave(peer netip.Prefix) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if !peer.IsValid() {
-		return
-	}
-	if l.of[peer]--; l.of[peer] == 0 {
-		delete(l.of, peer)
+func (l *listener) refuse(c net.Conn) {
+	_ = c.Close()
+	if l.limits.Refused != nil {
+		l.limits.Refused(c.RemoteAddr())
 	}
 }
 
-// peerOf is what counts as one peer; the zero prefix is nobody in particular.
-func peerOf(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
+// counted is the peer that a connection counts for; of loopback it is nobody in particular.
+func counted(addr net.Addr) netip.Prefix {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return netip.Prefix{}
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if !ip.IsValid() || ip.IsLoopback() {
-		return netip.Prefix{}
-	}
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	return netip.PrefixFrom(ip, bits).Masked()
+	return Peer(addr)
 }
 
 // conn leaves when it is closed.

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/xds/pacedlog"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 	"github.com/sallyport/sallyport/xds/wire"
@@ -34,6 +35,7 @@ type Authorize func(ctx context.Context, n translate.Node) (translate.Node, erro
 type Server struct {
 	cache     *Cache
 	log       *slog.Logger
+	told      *slog.Logger // what proxies say, and cause
 	authorize Authorize
 	metrics   *Metrics
 	large     semaphore
@@ -49,13 +51,13 @@ type Server struct {
 // NewServer makes a server of the cache. Several may share one (one for each port, with its own Authorize).
 func NewServer(c *Cache, authorize Authorize, m *Metrics, log *slog.Logger) *Server {
 	return &Server{
-		cache: c, log: log, authorize: authorize, metrics: m, large: make(semaphore, atOnce),
+		cache: c, log: log, told: pacedlog.New(log, maxProblem+len("…")), authorize: authorize, metrics: m, large: make(semaphore, atOnce),
 		streams: map[int64]*stream{}, open: map[int64]context.Context{},
 	}
 }
 
 // Register offers the services on a gRPC server that uses Codec. Streams end with ctx.
-func (s *Server) Register(ctx context.Context, g *grpc.Server) {
+func (s *Server) Register(ctx context.Context, g grpc.ServiceRegistrar) {
 	s.ended = ctx.Done()
 	x := services{gcpserver.NewServer(ctx, s.cache, (*callbacks)(s), sotw.WithOrderedADS()), s}
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, x)
@@ -76,11 +78,11 @@ func (s *Server) introduced(ctx context.Context, node *core.Node, delta bool) (*
 	}
 	st := &stream{done: ctx.Done(), ends: node.GetMetadata().GetFields()[wire.EndsConnectionsMetadata].GetStringValue()}
 	if err := s.cache.join(st, func() (translate.Node, error) { return s.authorize(ctx, proxy) }); err != nil {
-		s.log.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
+		s.told.Warn("a proxy was turned away", "node", node.GetId(), "error", err)
 		return nil, err
 	}
 	if _, err := topologyOf(node); err != nil {
-		s.log.Warn("what a proxy says of the proxies in front of it does not count", "node", st.node.GetId(), "error", err)
+		s.told.Warn("what a proxy says of the proxies in front of it does not count", "node", st.node.GetId(), "error", err)
 	}
 	s.machineCame(st)
 	s.metrics.connected.Inc()
@@ -100,7 +102,7 @@ func (s *Server) gone(st *stream) {
 func (s *Server) refused(st *stream, url, problem string) {
 	if problem != "" {
 		s.metrics.refused.WithLabelValues(url).Inc()
-		s.log.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
+		s.told.Error("a proxy refused configuration and keeps what it had", "node", st.node.GetId(), "type", url, "reason", problem)
 	}
 }
 

@@ -25,9 +25,12 @@ import (
 	"github.com/sallyport/sallyport/xds/translate"
 )
 
-// window is how many bytes a client may have under way. A fixed one spares the pings by
-// which this library would otherwise estimate the bandwidth behind every acknowledgement.
-const window = 256 << 10
+// A client may have window bytes under way, and callWindow on a call, which are kept while it waits for who it is to be found out. Who reads a longer message opens the
+// call's window for it. Fixed ones spare the pings by which this library would otherwise estimate the bandwidth behind every acknowledgement.
+const (
+	window     = 256 << 10
+	callWindow = 64 << 10
+)
 
 // writeBuffer is how many bytes are gathered before they are written. When something changes, each stream holds one until its turn to write has come: with
 // the library's 32 KiB those of a thousand streams were a fifth of the heap.
@@ -46,7 +49,7 @@ const connectionAge = 30 * time.Minute
 func options(more ...grpc.ServerOption) []grpc.ServerOption {
 	return append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(serve.Codec()),
-		grpc.StaticStreamWindowSize(window),
+		grpc.StaticStreamWindowSize(callWindow),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.WriteBufferSize(writeBuffer),
@@ -101,11 +104,12 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 		grpc.Creds(credentials.NewTLS(tls)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))...)
 	xds := serve.NewServer(p.cache, p.ownNode, p.xds, p.log)
 	xds.Follow(p.machines)
-	xds.Register(ctx, g)
-	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Unbound: p.joins, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(g)
+	services := identity.Before(g)
+	xds.Register(ctx, services)
+	istioca.New(istioca.Options{CA: authority, Tokens: tokens, OfPod: p.cluster != nil, Unbound: p.joins, Impersonate: p.impersonate, TTL: p.cfg.CertTTL, Metrics: p.metrics, Log: p.log}).Register(services)
 	s := &secure{server: g, jobs: []func(context.Context){func(ctx context.Context) { authority.Watch(ctx, 10*time.Second) }}}
 	if p.cluster != nil {
-		p.cluster.replicas(p, authority).Register(g)
+		p.cluster.replicas(p, authority).Register(services)
 		s.jobs = append(s.jobs, func(ctx context.Context) { <-ctx.Done(); _ = p.cluster.others.Close() })
 	}
 	conn, err := p.auditConnection(authority)
@@ -114,7 +118,7 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	}
 	records := ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log)
 	records.Limit(func() float64 { return p.snapshot.Load().Mesh.Audit.RecordsPerSecond })
-	records.Register(g)
+	records.Register(services)
 	if p.cluster != nil {
 		p.foresight = newForesight(p, conn)
 	}

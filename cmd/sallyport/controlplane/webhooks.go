@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 
@@ -17,10 +18,13 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/admission"
+	"github.com/sallyport/sallyport/config/admission/review"
 	"github.com/sallyport/sallyport/config/admission/webhook"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
+	"github.com/sallyport/sallyport/xds/netcap"
+	"github.com/sallyport/sallyport/xds/pacedlog"
 )
 
 // serveWebhooks answers the API server's questions about pods and objects.
@@ -29,27 +33,18 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	validate := webhook.Handler(webhook.Config{Log: p.log, Metrics: p.metrics,
-		Check: func(_ context.Context, o config.Object) []admission.Finding {
-			return p.known.check(o, *p.snapshot.Load().Mesh)
-		},
-		Foresee: p.foresee,
-	})
-	mux.Handle("POST /validate", validate)
-	mux.HandleFunc("POST /validate/{key}", func(w http.ResponseWriter, r *http.Request) {
-		validate.ServeHTTP(w, r.WithContext(c.knowing(r)))
-	})
+	var pods http.Handler
+	log, enter := pacedlog.New(p.log, reviewLine), letIn(netcap.NewShares(reviewRoom))
 	if c.InjectionConfigFile != "" {
 		// a client of its own: whoever reaches the port can make it ask, and must not hold up the others
 		client, err := kubernetes.NewForConfig(c.REST)
 		if err != nil {
 			return err
 		}
-		mux.Handle("POST /inject", inject.Handler(inject.HandlerConfig{
-			Log: p.log, Metrics: p.metrics, Namespaces: namespaces{client, p.known},
+		pods = inject.Handler(inject.HandlerConfig{
+			Log: log, Metrics: p.metrics, Namespaces: namespaces{client, p.known}, Enter: enter,
 			Settings: func() inject.Settings { return c.injectionSettings(p.snapshot.Load()) },
-		}))
+		})
 		go c.learnNative(ctx, p.log)
 		written, err := watchFile(ctx, c.InjectionConfigFile, p.log)
 		if err != nil {
@@ -57,12 +52,58 @@ func (c *cluster) serveWebhooks(ctx context.Context, p *plane, l net.Listener) e
 		}
 		go c.followInjection(ctx, p, written)
 	}
-	return serveToTheEnd(ctx, webhookServer(mux, p.log), tls.NewListener(l, tlsConfig))
+	handler := c.reviews(p.objectReviews(log, enter), pods)
+	return serveToTheEnd(ctx, webhookServer(handler, p.log), tls.NewListener(l, tlsConfig))
 }
 
-// webhookServer answers API servers, which keep their connections. Whoever else reaches the port has to say what he has to say in a time.
+// reviews are the paths of the port; pods is nil where nothing is injected.
+func (c *cluster) reviews(objects, pods http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /validate", objects)
+	mux.HandleFunc("POST /validate/{key}", func(w http.ResponseWriter, r *http.Request) {
+		objects.ServeHTTP(w, r.WithContext(c.knowing(r)))
+	})
+	if pods != nil {
+		mux.Handle("POST /inject", pods)
+	}
+	return mux
+}
+
+// objectReviews answers about objects. What others' objects have to do with it is said to the API server alone.
+func (p *plane) objectReviews(log *slog.Logger, enter review.Enter) http.Handler {
+	return webhook.Handler(webhook.Config{Log: log, Metrics: p.metrics, Enter: enter,
+		Check: func(ctx context.Context, o config.Object) []admission.Finding {
+			if !ofAPIServer(ctx) {
+				return nil
+			}
+			return p.known.check(o, *p.snapshot.Load().Mesh)
+		},
+		Foresee: p.foresee,
+	})
+}
+
+// Reviews that are read and judged at a time may have reviewRoom bytes, of which each takes reviewHead beside its body. What is made of a byte takes some.
+const (
+	reviewRoom = 64 << 20
+	reviewHead = 32 << 10
+	reviewLine = 500 // bytes of a text in the log
+)
+
+// letIn gives calls their part of the room, by where they come from. The API server is one of many when it asks about pods, and is known when it asks about objects.
+func letIn(room *netcap.Shares) review.Enter {
+	return func(r *http.Request, bytes int, end func()) (leave func(), ok bool) {
+		var from netip.Prefix
+		if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && !ofAPIServer(r.Context()) {
+			from = netcap.PeerOf(at.Addr())
+		}
+		return room.Take(from, reviewHead+bytes, end)
+	}
+}
+
+// webhookServer answers API servers, which keep their connections. Whoever else reaches the port has to say what he has to say in a time, and has little kept of it that nobody reads.
 func webhookServer(handler http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: 2 * patience, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
+	return &http.Server{Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: 2 * patience, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 16 << 10,
+		HTTP2:    &http.HTTP2Config{MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 }
 
@@ -87,9 +128,12 @@ func (c *cluster) knowing(r *http.Request) context.Context {
 	return context.WithValue(r.Context(), asksByKey{}, true)
 }
 
+// ofAPIServer says whether a question is the API server's own.
+func ofAPIServer(ctx context.Context) bool { return ctx.Value(asksByKey{}) != nil }
+
 // foresee warns the API server of what an object would newly deny.
 func (p *plane) foresee(ctx context.Context, o config.Object) []admission.Finding {
-	if p.foresight == nil || ctx.Value(asksByKey{}) == nil {
+	if p.foresight == nil || !ofAPIServer(ctx) {
 		return nil
 	}
 	return p.foresight.of(ctx, o)

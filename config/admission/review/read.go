@@ -16,15 +16,26 @@ const (
 	maxReview = 8 << 20 // bytes of a call; an object has at most 3 MiB, and may be there twice
 )
 
-// read takes the request out of the call; the status is for an error.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
+// announced is how many bytes a call has at most by its head; the status is for an error.
+func announced(w http.ResponseWriter, r *http.Request) (bytes, status int, err error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, errors.New("send an AdmissionReview with POST")
+		return 0, http.StatusMethodNotAllowed, errors.New("send an AdmissionReview with POST")
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, errors.New("send application/json")
+		return 0, http.StatusUnsupportedMediaType, errors.New("send application/json")
 	}
+	switch {
+	case r.ContentLength > maxReview:
+		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("a review has at most %d bytes", maxReview)
+	case r.ContentLength < 0:
+		return maxReview, 0, nil
+	}
+	return int(r.ContentLength), 0, nil
+}
+
+// read takes the request out of the call; the status is for an error.
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -50,8 +51,8 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 3 {
-		t.Errorf("%v %v: want fine, late and malformed", families, err)
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 4 {
+		t.Errorf("%v %v: want fine, late, malformed and busy", families, err)
 	}
 }
 
@@ -73,6 +74,78 @@ func TestMalformedCalls(t *testing.T) {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, c.want)
 			}
 		})
+	}
+}
+
+// body is one that tells whether it is read, and comes when end was called.
+type body struct {
+	read chan struct{}
+	end  chan struct{}
+}
+
+func (b *body) Read([]byte) (int, error) {
+	close(b.read)
+	<-b.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+// TestEnter: who is not let in has no byte of his body read; who has to give his room back is not answered; what was taken is given back.
+func TestEnter(t *testing.T) {
+	entered, left, asked := 0, 0, 0
+	var end func()
+	room := true
+	h := Handler(Config{
+		Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Metric: Metric{Name: "calls_seconds", Help: "Calls."},
+		Enter: func(_ *http.Request, bytes int, stop func()) (func(), bool) {
+			end, asked = stop, bytes
+			if room {
+				entered++
+			}
+			return func() { left++ }, room
+		},
+		Answer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string) {
+			t.Error("it was answered")
+			return &admissionv1.AdmissionResponse{}, "fine"
+		},
+	})
+	call := func(length int64, meanwhile func(*body)) int {
+		b := &body{make(chan struct{}), make(chan struct{})}
+		r := httptest.NewRequest(http.MethodPost, "/", b)
+		r.ContentLength = length
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			meanwhile(b)
+		}()
+		h.ServeHTTP(w, r)
+		<-done
+		return w.Code
+	}
+	ended := func(b *body) {
+		<-b.read
+		end()
+		close(b.end)
+	}
+	if code := call(100, ended); code != http.StatusServiceUnavailable || asked != 100 {
+		t.Errorf("who gave back, of %d bytes: %d", asked, code)
+	}
+	if code := call(-1, ended); code != http.StatusServiceUnavailable || asked != maxReview {
+		t.Errorf("who does not say how much comes, of %d bytes: %d", asked, code)
+	}
+	end() // of a call that is over
+	room = false
+	untouched := func(*body) {}
+	if code := call(100, untouched); code != http.StatusTooManyRequests {
+		t.Errorf("without room: %d", code)
+	}
+	room = true
+	if code := call(maxReview+1, untouched); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large by its head: %d", code)
+	}
+	if entered != 2 || left != 2 {
+		t.Errorf("%d came in, %d left", entered, left)
 	}
 }
 

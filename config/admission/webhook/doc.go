@@ -7,7 +7,7 @@
 // # The webhook's registration
 //
 // The chart registers a ValidatingWebhookConfiguration for CREATE and UPDATE of the kinds that are read. It names no
-// path: the leader writes one, /validate/KEY, and what Foresee says is for those alone who ask by it.
+// path: the leader writes one, /validate/KEY, and what Check and Foresee say is for those alone who ask by it.
 //
 //   - failurePolicy Ignore, timeoutSeconds 5. The webhook is where a mistake is told first, not where it is stopped: the
 //     control plane judges every object that it reads by the same rules, keeps the last good version and says why in the object's status.

@@ -27,6 +27,7 @@ type Config struct {
 	Foresee func(ctx context.Context, o config.Object) []admission.Finding
 	Metrics prometheus.Registerer // nil for none
 	Timeout time.Duration         // of one call; 0 for 4 s, which is less than the API server waits
+	Enter   review.Enter          // nil: everybody is let in
 }
 
 // Handler is the validating admission webhook. A refusal lists every error, also as the status's causes, by field.
@@ -36,7 +37,7 @@ func Handler(cfg Config) http.Handler {
 	}
 	h := &handler{cfg: cfg}
 	return review.Handler(review.Config{
-		Log: cfg.Log, Answer: h.review, Timeout: cfg.Timeout, Metrics: cfg.Metrics,
+		Log: cfg.Log, Answer: h.review, Timeout: cfg.Timeout, Enter: cfg.Enter, Metrics: cfg.Metrics,
 		Metric: review.Metric{
 			Name: "sallyport_validation_seconds", Help: "Calls of the validating webhook by what became of the object.",
 			Results: []string{resultAllowed, resultRefused},

@@ -64,7 +64,7 @@ func serve(t *testing.T, o Options) *controller {
 		identity.Certificate{TrustDomain: authority.TrustDomain()}, o.Tokens,
 	), slog.New(slog.DiscardHandler), nil)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
-	service.Register(server)
+	service.Register(identity.Before(server))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	"github.com/sallyport/sallyport/xds/identity"
+	"github.com/sallyport/sallyport/xds/netcap"
 )
 
 const (
@@ -29,8 +30,11 @@ const (
 	// with ever new tokens push nobody's good answer out.
 	cacheSize  = 1 << 14
 	rejectSize = 1 << 10
-	// atOnce bounds the questions to the API that are open at the same time.
-	atOnce = 32
+	// atOnce bounds the questions to the API that are open at the same time, places those that are or wait to be, and
+	// callers the calls that wait for an answer.
+	atOnce  = 32
+	places  = 1 << 10
+	callers = 1 << 11
 	// timeout of one question.
 	timeout = 10 * time.Second
 	// After so many failures of the API in a row it is left alone for a pause.
@@ -56,7 +60,9 @@ type Authenticator struct {
 	accepted *lru.Cache[digest, answer]
 	rejected *lru.Cache[digest, answer]
 	flights  singleflight.Group
-	slots    chan struct{}
+	turns    *turns
+	callers  *netcap.Shares
+	pace     *pace
 	breaker  breaker
 	metrics  metrics
 }
@@ -91,8 +97,13 @@ func New(o Options) (*Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
+	pace, err := newPace()
+	if err != nil {
+		return nil, err
+	}
 	return &Authenticator{
-		options: o, accepted: accepted, rejected: rejected, slots: make(chan struct{}, atOnce), metrics: newMetrics(o.Metrics),
+		options: o, accepted: accepted, rejected: rejected, metrics: newMetrics(o.Metrics),
+		turns: newTurns(atOnce, places), callers: netcap.NewShares(callers), pace: pace,
 	}, nil
 }
 
@@ -119,7 +130,7 @@ func (a *Authenticator) AuthenticatePod(ctx context.Context) (identity.ID, ident
 	return found.id, found.pod, nil
 }
 
-// ask answers from the cache, or has the API asked, once for all that wait for the same token.
+// ask answers from the cache, or has the API asked.
 func (a *Authenticator) ask(ctx context.Context, token string) (answer, error) {
 	now := a.options.Now()
 	claims, rejected := inspect(token, now)
@@ -132,6 +143,25 @@ func (a *Authenticator) ask(ctx context.Context, token string) (answer, error) {
 		a.metrics.answered.WithLabelValues("cache").Inc()
 		return kept, nil
 	}
+	return a.wait(ctx, token, of, claims)
+}
+
+// errPace says that an address had too many tokens asked about that nobody knows.
+var errPace = errors.New("many tokens of this address were rejected; no others of it are asked about for a moment")
+
+// wait has the API asked, once for all that wait for the same token.
+func (a *Authenticator) wait(ctx context.Context, token string, of digest, claims claims) (answer, error) {
+	from := caller(ctx)
+	if !a.pace.left(from) {
+		return answer{}, errPace
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	back, ok := a.callers.Take(from, 1, func() { cancel(errBusy) })
+	if !ok {
+		return answer{}, errBusy
+	}
+	defer back()
 	result := a.flights.DoChan(string(of[:]), func() (any, error) {
 		// Who waits for the answer may go away: it is asked for all of them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
@@ -148,7 +178,11 @@ func (a *Authenticator) ask(ctx context.Context, token string) (answer, error) {
 			return answer{}, r.Err
 		}
 		a.metrics.answered.WithLabelValues("review").Inc()
-		return r.Val.(answer), nil
+		got := r.Val.(answer)
+		if got.rejected != nil {
+			a.pace.rejected(from)
+		}
+		return got, nil
 	case <-ctx.Done():
 		return answer{}, fmt.Errorf("no answer of the API server yet: %w", context.Cause(ctx))
 	}
@@ -170,17 +204,4 @@ func (a *Authenticator) keep(of digest, got answer) {
 		return
 	}
 	a.accepted.Add(of, got)
-}
-
-// errBusy says that the API server answers too slowly for all who ask.
-var errBusy = errors.New("the API server has not answered the token reviews before this one")
-
-// enter waits for one of few places, so that a slow API server is not asked more and more.
-func (a *Authenticator) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case a.slots <- struct{}{}:
-		return func() { <-a.slots }, nil
-	case <-ctx.Done():
-		return nil, errBusy
-	}
 }

@@ -5,5 +5,8 @@
 // is away the answer is neither yes nor no, and agents try again. A pod's deletion, which ends its tokens, is noticed
 // within a minute.
 //
-// It imports identity and client-go's typed client; it runs no goroutine that outlives its call by more than a timeout.
+// Few are asked at a time, and addresses wait in turn; who has tokens asked about that nobody knows gets a pace. So strangers
+// hold up their own address only.
+//
+// It imports identity, netcap and client-go's typed client; it runs no goroutine that outlives its call by more than a timeout.
 package kubetoken

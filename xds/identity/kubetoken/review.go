@@ -25,7 +25,7 @@ const (
 
 // review asks the API. An error means that there is no answer.
 func (a *Authenticator) review(ctx context.Context, token string, c claims) (answer, error) {
-	leave, err := a.enter(ctx)
+	leave, err := a.turns.enter(ctx)
 	if err != nil {
 		a.metrics.reviews.WithLabelValues("failed").Inc()
 		return answer{}, err
