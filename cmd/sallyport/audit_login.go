@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -81,7 +80,7 @@ func (f *loginFlags) door(ctx context.Context, g *errgroup.Group, log *slog.Logg
 		return nil, program.Misuse(fmt.Errorf("--console-kubeconfig %q: %w", f.kubeconfig, err))
 	}
 	who.Cluster = login.Kubernetes(client)
-	l, err := net.Listen("tcp", f.addr)
+	l, err := listenWithin(consoleLimits, f.addr, log)
 	if err != nil {
 		return nil, program.Misuse(fmt.Errorf("--console-tls-addr %q: %w", f.addr, err))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func (f *pairFlags) others() (send bool, until time.Time) {
 }
 
 // open makes the way between the two.
-func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string) (*server.Pair, error) {
+func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string, log *slog.Logger) (*server.Pair, error) {
 	other := identity.ID{TrustDomain: ports.trustDomain, Namespace: ports.namespace, ServiceAccount: ports.account}
 	conn, err := grpc.NewClient(f.address, grpc.WithTransportCredentials(credentials.NewTLS(meshtls.Client(own, other))),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
@@ -114,7 +115,7 @@ func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string) 
 	if err != nil {
 		return nil, program.Misuse(fmt.Errorf("--pair %q: %w", f.address, err))
 	}
-	l, err := net.Listen("tcp", f.addr)
+	l, err := listenWithin(recordLimits, f.addr, log)
 	if err != nil {
 		return nil, program.Misuse(fmt.Errorf("--pair-addr %q: %w", f.addr, err))
 	}
@@ -128,9 +129,8 @@ func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string) 
 	return &server.Pair{
 		Options:  pair.Options{Name: f.other, Conn: conn, State: filepath.Join(data, query.StoreName, "pair.json"), Metrics: f.metrics},
 		Listener: l,
-		Server: []grpc.ServerOption{
-			grpc.Creds(credentials.NewTLS(meshtls.Server(own))), grpc.ChainStreamInterceptor(guard.Stream, alike), grpc.UnaryInterceptor(guard.Unary), grpc.MaxRecvMsgSize(16 << 20),
-		},
+		Server: append(forCertificates(0), // for as long as the other one is there
+			grpc.Creds(credentials.NewTLS(meshtls.Server(own))), grpc.ChainStreamInterceptor(guard.Stream, alike), grpc.UnaryInterceptor(guard.Unary)),
 		Linked: f.link.Store,
 	}, nil
 }

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/sallyport/sallyport/cmd/program"
@@ -103,9 +102,9 @@ func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, o *server.Opti
 		return conn.Close()
 	})
 	// A server of a pair listens when it has the log: whoever connects before goes to the other one.
-	listen := func() (net.Listener, error) { return net.Listen("tcp", a.tls) }
+	listen := func() (net.Listener, error) { return listenWithin(recordLimits, a.tls, o.Logger) }
 	if len(a.pair.both) > 0 {
-		if o.Pair, err = a.pair.open(a, own, o.Data); err != nil {
+		if o.Pair, err = a.pair.open(a, own, o.Data, o.Logger); err != nil {
 			return err
 		}
 	} else {
@@ -116,13 +115,11 @@ func (a *auditPorts) open(ctx context.Context, g *errgroup.Group, o *server.Opti
 		listen = opened(l)
 	}
 	guard := identity.NewGuard(identity.Certificate{TrustDomain: a.trustDomain}, o.Logger, nil)
-	o.Ports = append(o.Ports, server.Port{Listen: listen, Records: true, Options: []grpc.ServerOption{
+	o.Ports = append(o.Ports, server.Port{Listen: listen, Records: true, Options: append(forCertificates(30*time.Minute),
 		grpc.Creds(credentials.NewTLS(meshtls.Server(own))),
 		grpc.ChainStreamInterceptor(guard.Stream, a.writersOnly),
 		grpc.UnaryInterceptor(guard.Unary),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, MaxConnectionAge: 30 * time.Minute}),
-		grpc.MaxRecvMsgSize(16 << 20),
-	}})
+	)})
 	return nil
 }
 

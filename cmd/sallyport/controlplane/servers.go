@@ -118,6 +118,10 @@ func (p *plane) secureServer(ctx context.Context, trustDomain string) (*secure, 
 	}
 	records := ingest.NewServer(ingest.NewClient(conn), p.ownRecord, p.log)
 	records.Limit(func() float64 { return p.snapshot.Load().Mesh.Audit.RecordsPerSecond })
+	records.Share(func(ctx context.Context) string {
+		id, _ := identity.FromContext(ctx)
+		return id.String()
+	})
 	records.Register(services)
 	if p.cluster != nil {
 		p.foresight = newForesight(p, conn)

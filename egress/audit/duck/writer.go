@@ -53,17 +53,17 @@ func (w *Writer) Close() {
 
 // Transact runs f between BEGIN and COMMIT.
 func (w *Writer) Transact(f func() error) error {
-	err := w.exec("BEGIN TRANSACTION")
+	err := w.Execute("BEGIN TRANSACTION")
 	if err == nil {
 		err = f()
 	}
 	if err == nil {
-		err = w.exec("COMMIT")
+		err = w.Execute("COMMIT")
 	}
 	if err == nil {
 		return nil
 	}
-	if rollback := w.exec("ROLLBACK"); rollback != nil { // a new connection has no transaction on it, whatever ended this one
+	if rollback := w.Execute("ROLLBACK"); rollback != nil { // a new connection has no transaction on it, whatever ended this one
 		mapping.Disconnect(&w.conn)
 		if mapping.Connect(w.db, &w.conn) == mapping.StateError {
 			err = errors.Join(err, errors.New("duckdb: no connection"))
@@ -72,7 +72,8 @@ func (w *Writer) Transact(f func() error) error {
 	return err
 }
 
-func (w *Writer) exec(statement string) error {
+// Execute runs a statement that gives nothing back.
+func (w *Writer) Execute(statement string) error {
 	var result mapping.Result
 	defer mapping.DestroyResult(&result)
 	if mapping.Query(w.conn, statement, &result) == mapping.StateError {

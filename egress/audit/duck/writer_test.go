@@ -132,7 +132,7 @@ func TestWriterRollsBack(t *testing.T) {
 	if err := w.Transact(func() error { return w.Append("nowhere", 1, one) }); !errors.As(err, &e) || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("%v", err)
 	}
-	if err := w.Transact(func() error { return w.exec("SELECT 1/0 FROM nothing") }); !errors.As(err, &e) || e.Type != duckdb.ErrorTypeCatalog {
+	if err := w.Transact(func() error { return w.Execute("SELECT 1/0 FROM nothing") }); !errors.As(err, &e) || e.Type != duckdb.ErrorTypeCatalog {
 		t.Errorf("%v", err)
 	}
 	if err := w.Transact(func() error { return w.Append("x", 1, one) }); err != nil {

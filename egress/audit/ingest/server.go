@@ -42,12 +42,14 @@ type Server struct {
 	sink      Sink
 	authorize Authorize
 	log       *slog.Logger
-	store     string // see Copies; "" where proxies' records come
-	slots     chan struct{}
+	store     string                       // see Copies; "" where proxies' records come
+	caller    func(context.Context) string // see Share
+	places    *places
 	budgets   *budgets
+	refusals  *refusals
 	telling   atomic.Bool // a call of tellLater is under way
 
-	batches, received, refused, limited atomic.Uint64
+	batches, received, limited atomic.Uint64
 }
 
 // ServerStats counts since the start.
@@ -67,8 +69,8 @@ func NewServer(sink Sink, authorize Authorize, logger *slog.Logger) *Server {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		sink: sink, authorize: authorize, log: logger, slots: make(chan struct{}, inFlight),
-		budgets: newBudgets(func() float64 { return 0 }, time.Now),
+		sink: sink, authorize: authorize, log: logger, caller: func(context.Context) string { return "" },
+		places: newPlaces(inFlight), budgets: newBudgets(func() float64 { return 0 }, time.Now), refusals: newRefusals(),
 	}
 }
 
@@ -77,7 +79,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { ingestpb.RegisterIngestServ
 
 // Stats tells what came in.
 func (s *Server) Stats() ServerStats {
-	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load(), Limited: s.limited.Load()}
+	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refusals.all.Load(), Limited: s.limited.Load()}
 }
 
 // Ship serves one stream: a batch, its acknowledgement, the next batch.
@@ -105,12 +107,11 @@ func (s *Server) Ship(stream grpc.BidiStreamingServer[wrapperspb.BytesValue, wra
 
 // take stores one batch and returns its highest sequence number.
 func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return 0, status.FromContextError(ctx.Err()).Err()
+	who := s.caller(ctx)
+	if err := s.places.take(ctx, who); err != nil {
+		return 0, status.FromContextError(err).Err()
 	}
+	defer s.places.leave(who)
 	batch, err := DecodeBatch(packed)
 	if err != nil {
 		return 0, status.Error(codes.InvalidArgument, err.Error())
@@ -133,9 +134,7 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 			s.budgets.giveBack(taken)
 			return 0, err
 		default:
-			s.refused.Add(1)
-			s.log.Warn("audit record refused", "proxy", r.Proxy, "principal", r.Workload.Principal,
-				"epoch", r.Epoch, "seq", r.Seq, "err", err)
+			s.refuse(r, err)
 		}
 	}
 	s.batches.Add(1)

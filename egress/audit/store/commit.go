@@ -18,7 +18,8 @@ import (
 // commit writes the new records of the batches, and which numbers the store has with them, in one transaction; copies says that another
 // store has them all.
 func (s *Store) commit(batches [][]record.Record, copies bool) error {
-	news, changed := s.seen.fresh(batches...)
+	now := s.moment()
+	news, changed := s.seen.fresh(now, batches...)
 	total, added := 0, 0
 	for _, b := range batches {
 		total += len(b)
@@ -30,7 +31,6 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 		s.copies.Add(uint64(total))
 		return nil
 	}
-	now := s.moment()
 	err := s.writer.Transact(func() error {
 		err := s.append(news, now)
 		if err == nil && copies {
@@ -39,7 +39,7 @@ func (s *Store) commit(batches [][]record.Record, copies bool) error {
 		if err != nil {
 			return err
 		}
-		return s.seen.append(s.writer, changed, now)
+		return appendSpools(s.writer, changed)
 	})
 	for _, d := range s.dictionaries {
 		d.end(err == nil)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -165,19 +166,23 @@ func (s *Store) tidyInputs(ctx context.Context) error {
 	return s.mergeDays(ctx, inputsByDay)
 }
 
-// byDay is a table whose rows are merged a day at a time, so that what is in memory is a day's.
+// byDay is a table whose rows are merged a day at a time, so that what is in memory is a day's; or several days', which have few.
 type byDay struct {
 	rows, kinds, state string
-	day                string // of a row: an expression
-	merge              func(ctx context.Context, conn *sql.Conn, day string) error
+	day                string                                                         // of a row: an expression
+	merge              func(ctx context.Context, conn *sql.Conn, days []string) error // in their order
 }
+
+// rowsTogether is how many rows days have whose rows are merged at a time. A proxy may say of each record that it is of another day, from the year 2000 to 9999: a transaction
+// for each would take hours, in which nothing is gathered.
+const rowsTogether = 100_000
 
 var (
 	inputsByDay  = byDay{InputsTable, InputKinds, inputsState, "day", mergeInputs}
 	rollupsByDay = byDay{rollupRows, rollupKinds, rollupsState, "(DATE '1970-01-01' + (epoch_us(began) // 86400000000)::INTEGER)", mergeRollups}
 )
 
-// mergeDays merges the rows of days that got some, each day in a transaction. What comes meanwhile is merged the next time.
+// mergeDays merges the rows of days that got some. What comes meanwhile is merged the next time.
 func (s *Store) mergeDays(ctx context.Context, t byDay) error {
 	var until sql.NullTime
 	if err := s.db.QueryRowContext(ctx, "SELECT until FROM "+t.state+" WHERE isfinite(until)").Scan(&until); err != nil {
@@ -186,12 +191,12 @@ func (s *Store) mergeDays(ctx context.Context, t byDay) error {
 		}
 		return err
 	}
-	days, err := listOf[string](ctx, s.db, "SELECT DISTINCT CAST("+t.day+" AS VARCHAR) FROM "+t.rows+" WHERE "+ingestedColumn+" > (SELECT merged FROM "+t.state+") ORDER BY 1")
+	due, err := s.daysToMerge(ctx, t)
 	if err != nil {
 		return err
 	}
-	for _, day := range days {
-		if err := s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return t.merge(ctx, conn, day) }); err != nil {
+	for _, days := range due {
+		if err := s.alone(ctx, func(ctx context.Context, conn *sql.Conn) error { return t.merge(ctx, conn, days) }); err != nil {
 			return err
 		}
 	}
@@ -202,6 +207,27 @@ func (s *Store) mergeDays(ctx context.Context, t byDay) error {
 		_, err := conn.ExecContext(ctx, "UPDATE "+t.state+" SET merged = ?", until.Time) //nolint:gosec // G202: names of tables are ours
 		return err
 	})
+}
+
+// daysToMerge are the days that got rows, as they are merged together.
+func (s *Store) daysToMerge(ctx context.Context, t byDay) (due [][]string, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT CAST(one AS VARCHAR), n FROM (SELECT "+t.day+" AS one, count(*) AS n FROM "+t.rows+" GROUP BY one HAVING max("+ingestedColumn+") > (SELECT merged FROM "+t.state+")) ORDER BY one") //nolint:gosec // G202: names of tables are ours
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for together := 0; rows.Next(); {
+		var day string
+		var n int
+		if err := rows.Scan(&day, &n); err != nil {
+			return nil, err
+		}
+		if together += n; len(due) == 0 || together > rowsTogether {
+			due, together = append(due, nil), n
+		}
+		due[len(due)-1] = append(due[len(due)-1], day)
+	}
+	return due, rows.Err()
 }
 
 // alone runs a transaction of tidying beside no other one that writes the tables.
@@ -241,9 +267,9 @@ func (s *Store) forgetInputs(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// mergeInputs merges the inputs of a day.
-func mergeInputs(ctx context.Context, conn *sql.Conn, day string) error {
-	of := " WHERE day = DATE '" + day + "'"
+// mergeInputs merges the inputs of days.
+func mergeInputs(ctx context.Context, conn *sql.Conn, days []string) error {
+	of := " WHERE day IN (DATE '" + strings.Join(days, "', DATE '") + "')"
 	if err := execute(ctx, conn,
 		"CREATE TEMP TABLE several AS "+mergedFrom(InputsTable+of, append([]inputColumn{{name: "kind"}}, inputRowColumns...)),
 		"DELETE FROM "+InputsTable+of,
@@ -255,21 +281,4 @@ func mergeInputs(ctx context.Context, conn *sql.Conn, day string) error {
 		return err
 	}
 	return execute(ctx, conn, "DROP TABLE several")
-}
-
-// listOf are the values of a SELECT of one column.
-func listOf[T any](ctx context.Context, db *sql.DB, statement string) (list []T, err error) {
-	rows, err := db.QueryContext(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var v T
-		if err := rows.Scan(&v); err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	return list, rows.Err()
 }

@@ -77,9 +77,7 @@ func deleteRecords(ctx context.Context, conn *sql.Conn, where string, args []any
 // maintain does what is due once an hour, and at the start: retention, and a short table of spools.
 func (s *Store) maintain() {
 	ctx, now := context.Background(), s.options.Now()
-	forget := time.Time{} // before which silent spools are forgotten: never, when records are kept for ever
 	if keep := s.options.Retention; keep > 0 {
-		forget = now.Add(-max(keep, spoolMemory))
 		deleted, err := s.prune(ctx, now.Add(-keep))
 		if err != nil {
 			s.log.Error("audit retention failed", "retention", keep, "err", err)
@@ -87,7 +85,7 @@ func (s *Store) maintain() {
 			s.log.Info("old audit records deleted", "records", deleted, "retention", keep)
 		}
 	}
-	if err := errors.Join(s.compactSpools(ctx, forget), s.forgetCopies(ctx)); err != nil {
+	if err := errors.Join(s.compactSpools(), s.forgetCopies(ctx)); err != nil {
 		s.log.Error("audit store: maintenance failed", "err", err)
 		return
 	}
@@ -96,23 +94,14 @@ func (s *Store) maintain() {
 	}
 }
 
-func (s *Store) compactSpools(ctx context.Context, forget time.Time) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return s.fail("compact", err)
+// compactSpools makes the table of spools short. Silent ones are forgotten, but where records are kept for ever.
+func (s *Store) compactSpools() error {
+	var forget time.Time
+	if keep := s.options.Retention; keep > 0 {
+		forget = s.options.Now().Add(-max(keep, spoolMemory))
 	}
-	defer func() { _ = tx.Rollback() }() // without effect after Commit
-	if err := s.seen.compact(ctx, tx, forget.UTC()); err != nil {
-		return err
+	if err := s.seen.compact(s.writer, forget); err != nil {
+		return s.fail("make the table spools compact", err)
 	}
-	if err := tx.Commit(); err != nil {
-		return s.fail("compact", err)
-	}
-	known, err := loadSeen(ctx, s.db)
-	if err != nil {
-		return err
-	}
-	known.version = max(known.version, s.seen.version)
-	s.seen = known
 	return nil
 }

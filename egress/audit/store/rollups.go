@@ -181,14 +181,18 @@ func toldApart(p part) string {
 	return strings.Join(list, ", ")
 }
 
-// mergeRollups merges the rows of the periods of a day that got some since they were merged.
-func mergeRollups(ctx context.Context, conn *sql.Conn, day string) error {
-	from, err := time.Parse(time.DateOnly, day)
+// mergeRollups merges the rows of the periods of days that got some since they were merged.
+func mergeRollups(ctx context.Context, conn *sql.Conn, days []string) error {
+	from, err := time.Parse(time.DateOnly, days[0])
+	if err != nil {
+		return err
+	}
+	last, err := time.Parse(time.DateOnly, days[len(days)-1])
 	if err != nil {
 		return err
 	}
 	const of = "began >= ? AND began < ? AND began IN (SELECT DISTINCT began FROM " + rollupRows + " WHERE began >= ? AND began < ? AND " + ingestedColumn + " > (SELECT merged FROM " + rollupsState + "))"
-	until := from.Add(24 * time.Hour)
+	until := last.Add(24 * time.Hour)
 	for _, statement := range []string{"CREATE TEMP TABLE several AS SELECT * FROM " + rollupRows + " WHERE " + of, "DELETE FROM " + rollupRows + " WHERE " + of} {
 		if _, err := conn.ExecContext(ctx, statement, from, until, from, until); err != nil {
 			return err

@@ -14,48 +14,52 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/schema"
 )
 
-// spoolKey names one numbering of one proxy.
-type spoolKey struct {
-	proxy string
-	epoch uint64
-}
-
-// seen knows which sequence numbers the store has. The whole set is in memory; each transaction appends the changed
-// sets to the table spools, and compact keeps that table short.
+// seen knows which sequence numbers the store has, of the spools that it remembers. All of them are in memory; each transaction appends the changed
+// ones to the table spools, and compact keeps that table short.
 type seen struct {
-	spools  map[spoolKey]spans
+	remembered
 	version uint64 // of the last transaction
+	written int    // how many spans were appended to the table since it was compact
 }
 
-const latestSpools = `SELECT proxy, epoch, max(version) AS version, arg_max(spans, version) AS spans,
-	max(updated) AS updated FROM spools GROUP BY proxy, epoch`
+// longestTable is how many spans are appended to the table spools, beside some times those that are remembered, until it is made compact: some 40 MB.
+const longestTable = 1 << 20
+
+// latestSpools are the last rows of the spools, in the order of their transactions. A table that an earlier version wrote may have more of them than there is memory for,
+// which is why their spans are read of those alone that may be remembered.
+var latestSpools = fmt.Sprintf(`WITH
+	latest AS (SELECT proxy, epoch, max(version) AS version FROM spools GROUP BY proxy, epoch),
+	newest AS (SELECT * FROM latest QUALIFY row_number() OVER (PARTITION BY proxy ORDER BY version DESC, epoch DESC) <= %d),
+	few AS (SELECT * FROM newest QUALIFY row_number() OVER (
+		PARTITION BY regexp_extract(split_part(proxy, '~', 3), '[^.]*$') ORDER BY version DESC, proxy DESC, epoch DESC) <= %d)
+	SELECT proxy, epoch, version, spans, updated FROM spools SEMI JOIN few USING (proxy, epoch, version) ORDER BY version, proxy, epoch`, maxEpochs, maxSpansOfNamespace)
 
 func loadSeen(ctx context.Context, db *sql.DB) (*seen, error) {
-	s := &seen{spools: map[spoolKey]spans{}}
-	rows, err := db.QueryContext(ctx, "SELECT proxy, epoch, version, spans FROM ("+latestSpools+")")
+	s := &seen{remembered: newRemembered()}
+	rows, err := db.QueryContext(ctx, latestSpools)
 	if err != nil {
 		return nil, fmt.Errorf("audit store: read the table spools: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var key spoolKey
-		var version uint64
+		var one spool
 		var text string
-		if err := rows.Scan(&key.proxy, &key.epoch, &version, &text); err != nil {
+		if err := rows.Scan(&one.proxy, &one.epoch, &one.version, &text, &one.updated); err != nil {
 			return nil, fmt.Errorf("audit store: read the table spools: %w", err)
 		}
-		if s.spools[key], err = parseSpans(text); err != nil {
-			return nil, fmt.Errorf("audit store: table spools, proxy %s, epoch %d: %w", key.proxy, key.epoch, err)
+		if one.spans, err = parseSpans(text); err != nil {
+			return nil, fmt.Errorf("audit store: table spools, proxy %s, epoch %d: %w", one.proxy, one.epoch, err)
 		}
-		s.version = max(s.version, version)
+		s.remember(&one)
+		s.version = max(s.version, one.version)
 	}
 	return s, rows.Err()
 }
 
-// fresh returns of each batch the records that are new, and the sets as they are with them; it changes nothing. A batch that is new is
+// fresh returns of each batch the records that are new, and the spools as they are with them, as they are to be remembered; it changes nothing. A batch that is new is
 // returned as it is.
-func (s *seen) fresh(batches ...[]record.Record) (news [][]record.Record, changed map[spoolKey]spans) {
-	changed = map[spoolKey]spans{}
+func (s *seen) fresh(now time.Time, batches ...[]record.Record) (news [][]record.Record, spools []*spool) {
+	changed := map[spoolKey]spans{}
 	for _, batch := range batches {
 		var key spoolKey // of the records before, mostly
 		var set spans
@@ -67,7 +71,7 @@ func (s *seen) fresh(batches ...[]record.Record) (news [][]record.Record, change
 				known, copied := changed[key]
 				if !copied {
 					key.proxy = strings.Clone(key.proxy) // it stays; the record's texts shall not
-					known = slices.Clone(s.spools[key])
+					known = slices.Clone(s.known(key))
 				}
 				set = known
 			}
@@ -89,46 +93,63 @@ func (s *seen) fresh(batches ...[]record.Record) (news [][]record.Record, change
 			news = append(news, added)
 		}
 	}
-	return news, changed
+	return news, s.lasting(changed, now)
 }
 
-// keep makes the changed sets the current ones, after their transaction was committed.
-func (s *seen) keep(changed map[spoolKey]spans) {
-	for key, set := range changed {
-		s.spools[key] = set
+// lasting are the spools that a transaction changes, but for those of a proxy that the next ones would have forgotten at once.
+func (s *seen) lasting(changed map[spoolKey]spans, now time.Time) []*spool {
+	keys := slices.SortedFunc(maps.Keys(changed), spoolKey.compare)
+	out := make([]*spool, 0, len(keys))
+	for i, key := range keys {
+		if next := i + maxEpochs; next < len(keys) && keys[next].proxy == key.proxy {
+			continue
+		}
+		out = append(out, &spool{key, changed[key], s.version + 1, now})
+	}
+	return out
+}
+
+// keep makes the changed spools the current ones, after their transaction was committed.
+func (s *seen) keep(changed []*spool) {
+	for _, one := range changed {
+		s.remember(one)
+		s.written += len(one.spans)
 	}
 	s.version++
 }
 
-// append writes the changed sets to the table spools.
-func (s *seen) append(to *duck.Writer, changed map[spoolKey]spans, now time.Time) error {
-	keys := slices.Collect(maps.Keys(changed))
-	return to.Append("spools", len(keys), func(row int, columns []duck.Vector, at int) {
-		key := keys[row]
-		columns[0].Text(at, key.proxy, schema.Storable)
-		columns[1].Number64(at, key.epoch)
-		columns[2].Number64(at, s.version+1)
-		columns[3].Text(at, changed[key].String(), schema.Storable)
-		columns[4].Time(at, now)
+// appendSpools writes spools to the table spools.
+func appendSpools(to *duck.Writer, spools []*spool) error {
+	return to.Append("spools", len(spools), func(row int, columns []duck.Vector, at int) {
+		one := spools[row]
+		columns[0].Text(at, one.proxy, schema.Storable)
+		columns[1].Number64(at, one.epoch)
+		columns[2].Number64(at, one.version)
+		columns[3].Text(at, one.spans.String(), schema.Storable)
+		columns[4].Time(at, one.updated)
 	})
 }
 
-// compact leaves one row per spool, and none of those that sent nothing since before.
-func (s *seen) compact(ctx context.Context, tx *sql.Tx, before time.Time) error {
-	for _, statement := range []string{
-		"CREATE TEMP TABLE latest AS " + latestSpools,
-		"DELETE FROM latest WHERE updated < ?",
-		"DELETE FROM spools",
-		"INSERT INTO spools SELECT proxy, epoch, version, spans, updated FROM latest",
-		"DROP TABLE latest",
-	} {
-		var args []any
-		if statement[len(statement)-1] == '?' {
-			args = append(args, before)
-		}
-		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
-			return fmt.Errorf("audit store: compact the table spools: %w", err)
-		}
+// long says whether the table has become so long that it should be made compact.
+func (s *seen) long() bool {
+	if s.written <= longestTable {
+		return false
 	}
-	return nil
+	remembered := 0
+	for _, of := range s.namespaces {
+		remembered += of.spans
+	}
+	return s.written > 4*remembered
+}
+
+// compact leaves one row of each spool that is remembered, and forgets those that sent nothing since before.
+func (s *seen) compact(to *duck.Writer, before time.Time) error {
+	s.written = 0 // also where it fails: it is not tried each time
+	s.forgetSilent(before)
+	return to.Transact(func() error {
+		if err := to.Execute("DELETE FROM spools"); err != nil {
+			return err
+		}
+		return appendSpools(to, s.all())
+	})
 }

@@ -193,6 +193,12 @@ func (s *Store) writeLoop() {
 		select {
 		case r := <-s.requests:
 			s.do(r)
+			if !s.seen.long() {
+				continue
+			}
+			if err := s.compactSpools(); err != nil {
+				s.log.Error("audit store: maintenance failed", "err", err)
+			}
 		case <-hourly.C:
 			s.maintain()
 		case <-s.closing:

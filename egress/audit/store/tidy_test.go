@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -46,5 +47,35 @@ func TestDaysAreMergedAlone(t *testing.T) {
 	}
 	if want := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC); several != days || records != 6*days || kinds != 1 || !merged.Equal(want) {
 		t.Errorf("%d rows of %d records, %d kinds, merged up to %v; want %d, %d, 1, %v", several, records, kinds, merged, days, 6*days, want)
+	}
+}
+
+// TestDaysOfFewRowsAreMergedTogether: records that each say another day, which may be any of eight thousand years', do not take a transaction each.
+func TestDaysOfFewRowsAreMergedTogether(t *testing.T) {
+	const days = 2000
+	s := open(t, t.TempDir(), Options{})
+	rows := `INSERT INTO ` + rollupRows + ` (began, kind, records, lost, bytes_sent, bytes_received, first, last, ` + ingestedColumn + `)
+		SELECT TIMESTAMPTZ '2001-01-01 00:00:00Z' + INTERVAL (day) DAY, 1, 3, 0, 10, 20, TIMESTAMPTZ '2001-01-01 00:00:00Z', TIMESTAMPTZ '2001-01-02 00:00:00Z', came
+		FROM range(2000) AS days(day), (VALUES (TIMESTAMPTZ '2026-01-20 00:00:00Z'), (TIMESTAMPTZ '2026-01-21 00:00:00Z')) AS times(came)`
+	if err := transact(t.Context(), s.db, func(conn *sql.Conn) error {
+		return execute(t.Context(), conn, "INSERT INTO "+rollupKinds+" (id, namespace, host) VALUES (1, 'shop', 'a.test')", rows,
+			"UPDATE "+rollupsState+" SET until = TIMESTAMPTZ '2026-02-01 00:00:00Z'")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	transactions, counted := 0, rollupsByDay
+	counted.merge = func(ctx context.Context, conn *sql.Conn, days []string) error {
+		transactions++
+		return mergeRollups(ctx, conn, days)
+	}
+	if err := s.mergeDays(t.Context(), counted); err != nil {
+		t.Fatal(err)
+	}
+	var n, records int
+	if err := s.DB().QueryRowContext(t.Context(), "SELECT count(*), sum(records)::INTEGER FROM "+rollupRows).Scan(&n, &records); err != nil {
+		t.Fatal(err)
+	}
+	if transactions != 1 || n != days || records != 6*days {
+		t.Errorf("%d transactions, %d rows of %d records; want 1, %d, %d", transactions, n, records, days, 6*days)
 	}
 }

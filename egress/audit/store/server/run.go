@@ -266,8 +266,14 @@ func notice(l *pair.Link) func() string {
 	}
 }
 
+// handshake is how long whoever connects may take until he can call.
+const handshake = 10 * time.Second
+
 func newServer(options []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append([]grpc.ServerOption{
+		grpc.ConnectionTimeout(handshake),
+		grpc.MaxConcurrentStreams(128), // a controller hands in some tens of batches at a time
+		grpc.MaxHeaderListSize(64 << 10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}), // controllers ask whether it is there
 	}, options...)...)
