@@ -33,6 +33,7 @@ func (w *world) checkUnchosen(r *report, d *networking.DestinationRule) {
 		choice(at(policy, "portLevelSettings", i), p.LoadBalancer, p.OutlierDetection)
 	}
 	for i, s := range d.Subsets {
+		choice(at("spec.subsets", i, "trafficPolicy"), s.GetTrafficPolicy().GetLoadBalancer(), s.GetTrafficPolicy().GetOutlierDetection())
 		if len(s.Labels) > 0 && w.specs[n] != nil { // of an entry nothing is sent to one that has no endpoints
 			say(at("spec.subsets", i, "labels"))
 		}
