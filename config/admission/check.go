@@ -73,6 +73,7 @@ func (w *world) about(o *config.Object) []Finding {
 		w.judgePodFronted(r, spec)
 	case *corev1.Service:
 		checkBoundPorts(r, spec)
+		w.checkAffinity(r, spec)
 		w.checkServicePorts(r, spec)
 		w.checkNamedTargets(r, spec)
 		w.checkServiceExports(r)
@@ -86,6 +87,11 @@ func (w *world) about(o *config.Object) []Finding {
 		w.checkRuleHost(r, spec)
 		w.checkRuleTLS(r, spec)
 		w.checkRuleExit(r, spec)
+		if w.checkFollowed(r, spec) {
+			w.checkHiddenTLS(r, spec)
+			w.checkHashed(r, spec)
+			w.checkUnchosen(r, spec)
+		}
 		w.checkRuleSubsets(r, spec)
 		w.checkCrowdedRule(r, spec)
 		w.checkCredential(r, spec)

@@ -16,54 +16,6 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// checkPlaintext warns of HTTP that nobody encrypts on its way out.
-func (w *world) checkPlaintext(r *report, s *networking.ServiceEntry) {
-	if s.Location != networking.ServiceEntry_MESH_EXTERNAL {
-		return
-	}
-	plain := -1
-	for i, p := range s.Ports {
-		protocol := strings.ToUpper(p.Protocol)
-		switch {
-		case isTLS(protocol):
-			return
-		case isHTTP(protocol) && plain < 0:
-			plain = i
-		}
-	}
-	if plain < 0 {
-		return
-	}
-	for _, h := range s.Hosts {
-		n := w.fullName(h, r.of.Namespace)
-		byTarget := s.Ports[plain].TargetPort == 443 && (!n.IsWildcard() || s.Ports[plain].Number == 80) // see registry.Origination
-		if !byTarget && !w.originates(n) {
-			r.warn(at("spec.ports", plain), s.Ports[plain].Number, fmt.Sprintf("requests to %s leave the mesh in plain text", h),
-				"add the port {number: 443, name: https, protocol: HTTPS}, so that the egress gateway speaks TLS to the host")
-			return
-		}
-	}
-}
-
-// originates says whether a DestinationRule makes TLS of plain connections to the host.
-func (w *world) originates(n host.Name) bool {
-	for rule := range w.rulesFor(n) {
-		if originatesTLS(rule.TrafficPolicy.GetTls()) {
-			return true
-		}
-		for _, p := range rule.TrafficPolicy.GetPortLevelSettings() {
-			if originatesTLS(p.Tls) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func originatesTLS(t *networking.ClientTLSSettings) bool {
-	return t != nil && t.Mode != networking.ClientTLSSettings_DISABLE
-}
-
 // checkNamespaces warns of exports to namespaces that do not exist, if the input has any.
 func (w *world) checkNamespaces(r *report, field string, exportTo []string) {
 	for i, ns := range exportTo {

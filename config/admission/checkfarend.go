@@ -184,18 +184,35 @@ func (c *closings) add(svc *registry.Service, f registry.UpstreamRestrictions, s
 	for _, refused := range f.Refused {
 		c.say(svc.Source, Error, "endpoints", refused.Address, refused.Why+", and is not connected to", refused.Fix)
 	}
+	if len(f.Refused) > 0 {
+		return
+	}
+	type cause struct {
+		by       config.Key
+		why, fix string
+	}
+	ports := map[cause][]uint32{}
+	var causes []cause
 	for _, port := range svc.Ports {
 		closed, ok := f.Closed[port.Number]
-		if !ok || len(f.Refused) > 0 {
-			continue
-		}
 		at := closing{port.Number, closed.By, closed.Why}
-		if general[at] {
+		if !ok || general[at] {
 			continue
 		}
 		general[at] = whom == ""
-		field, why, _ := strings.Cut(closed.Why, ": ")
-		c.say(closed.By, severity, field, "", why+", so nothing is sent to "+svc.Host+whom, closed.Fix)
+		of := cause{closed.By, closed.Why, closed.Fix}
+		if ports[of] == nil {
+			causes = append(causes, of)
+		}
+		ports[of] = append(ports[of], port.Number)
+	}
+	for _, of := range causes {
+		to, closed := svc.Host, ports[of]
+		if len(closed) < len(svc.Ports) {
+			to = portsNamed(closed) + " of " + svc.Host
+		}
+		field, why, _ := strings.Cut(of.why, ": ")
+		c.say(of.by, severity, field, "", why+", so nothing is sent to "+to+whom, of.fix)
 	}
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 // checkHiddenTLS warns of a rule that says nothing of TLS for a host for which a rule of a wider pattern does: the one with the longer host counts, as a whole.
-func (w *world) checkHiddenTLS(r *report, d *networking.DestinationRule, n host.Name) {
-	if d.GetTrafficPolicy().GetTls() != nil {
+func (w *world) checkHiddenTLS(r *report, d *networking.DestinationRule) {
+	n := w.fullName(d.Host, r.of.Namespace)
+	if d.GetTrafficPolicy().GetTls() != nil || w.isExit(n) {
 		return
 	}
 	wider, spec := w.widerRule(r.of.Namespace, n)

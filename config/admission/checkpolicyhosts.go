@@ -29,7 +29,10 @@ func (w *world) checkPolicyHosts(r *report, p *policy) {
 		for j, h := range rule.Hosts {
 			n, place := p.matchers[i].names[j], at(field, j)
 			covering, below := w.registrations(p, n)
+			of := w.anotherName(n)
 			switch {
+			case of != "" && !w.ours(of, nil):
+				r.warn(place, h, alias(of)+"and rules are for hosts by the names that they are registered with", "write "+string(of))
 			case w.ours(n, covering):
 				r.warn(place, h, "the host is inside the mesh, and policies are about what leaves it", "remove it; an AuthorizationPolicy says who may call a service of the mesh")
 			case rule.Action != v1alpha1.Action_Allow:

@@ -79,6 +79,10 @@ func eachTCPDestination(v *networking.VirtualService, check func(field string, d
 // checkRegistered warns of a host that no entry and no Service has. Of Services it says so only where the input has any.
 func (w *world) checkRegistered(r *report, field, name, so string) {
 	n := w.fullName(name, r.of.Namespace)
+	if of := w.anotherName(n); of != "" {
+		r.warn(field, name, alias(of)+"so "+so, "write "+string(of))
+		return
+	}
 	if inCluster := strings.HasSuffix(string(n), "."+clusterDomain); w.registered(n) || (inCluster && len(w.services) == 0) {
 		return
 	}

@@ -23,6 +23,12 @@ func (w *world) checkRuleHost(r *report, d *networking.DestinationRule) {
 			fmt.Sprintf("write %q, or register the name with a ServiceEntry", pattern))
 		return
 	}
+	if of := w.anotherName(n); of != "" {
+		if !slices.Equal(fieldsBesideTLS(d), []string{"tls"}) { // what has mode DISABLE asks for nothing
+			r.warn("spec.host", d.Host, alias(of)+"so the rule has no effect", "write "+string(of))
+		}
+		return
+	}
 	if w.registered(n) || (inCluster && len(w.services) == 0) {
 		return
 	}

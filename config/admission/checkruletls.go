@@ -75,7 +75,6 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 	}
 	if !exit {
 		w.checkStrict(r, d, n)
-		w.checkHiddenTLS(r, d, n)
 	}
 }
 

@@ -154,9 +154,6 @@ func (r *report) ownPorts(ports []*networking.ServicePort) {
 
 // checkBoundPorts warns of a Service's ports that pods with a proxy cannot reach. The API server took them.
 func checkBoundPorts(r *report, s *corev1.Service) {
-	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-		r.warn("spec.sessionAffinity", string(s.Spec.SessionAffinity), "proxies do not keep clients with their pods by their addresses: any endpoint is asked", "let a DestinationRule say it (trafficPolicy.loadBalancer.consistentHash.useSourceIp), or remove it")
-	}
 	for i, p := range s.Spec.Ports {
 		if config.IsBoundPort(uint32(p.Port)) {
 			r.warn(at("spec.ports", i, "port"), fmt.Sprint(p.Port), "is a port of the proxy in every pod, so pods that have one do not reach the Service at it", "give the Service another port; its targetPort may be this one")

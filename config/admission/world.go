@@ -30,10 +30,10 @@ type world struct {
 	objects      []config.Object // by key, each once
 	entries      []*entry        // by key
 	hosts        map[host.Name][]*entry
-	index        hostIndex   // of all of them; made when it is asked for
-	wildcards    []host.Name // those among hosts, sorted
-	services     map[host.Name]bool
-	specs        map[host.Name]*corev1.Service // of services
+	index        hostIndex                     // of all of them; made when it is asked for
+	wildcards    []host.Name                   // those among hosts, sorted
+	services     map[host.Name]bool            // without those that are other names of hosts
+	specs        map[host.Name]*corev1.Service // of all Services
 	gatewayHosts map[host.Name]bool            // the Services of gateways; made when it is asked for
 	secrets      map[string]bool               // "namespace/name", and "namespace/" of each that has one
 	namespaces   map[string]config.Object
@@ -41,18 +41,19 @@ type world struct {
 	servers      map[string][]registry.GatewayServer // of those; made when they are asked for
 	kubeGateways map[config.Key]config.Object
 	classes      map[gatewayv1.ObjectName]config.Object
-	rules        map[host.Name][]*config.Object       // the DestinationRules
-	wideRules    []host.Name                          // the wildcards among rules
-	policies     map[string][]*policy                 // of a namespace, in the order in which they are asked
-	workloads    map[string][]workload                // of a namespace
-	ledRequests  map[host.Name][]uint32               // where routes of requests lead to: ports, 0 for any; made when it is asked for
-	virtual      map[config.Key]*config.Object        // the VirtualServices
-	exportsTo    map[string][]string                  // of a namespace: those that it exports entries to by name, in order; made when it is asked for
-	keySets      map[string]map[config.Key]bool       // of a namespace: the sets of keys that are fetched for objects that were judged
-	headless     map[string]map[string]*config.Object // of a namespace: its Services without addresses, by name
-	podAddresses map[string]map[string]bool           // of a namespace
-	exitServices []serviceOfGateway                   // made when they are asked for, as the next
-	exitHosts    map[host.Name]bool                   // made when it is asked for
+	rules        map[host.Name][]*config.Object             // the DestinationRules
+	policies     map[string][]*policy                       // of a namespace, in the order in which they are asked
+	workloads    map[string][]workload                      // of a namespace
+	ledRequests  map[host.Name][]uint32                     // where routes of requests lead to: ports, 0 for any; made when it is asked for
+	virtual      map[config.Key]*config.Object              // the VirtualServices
+	ledBy        map[host.Name][]*networking.VirtualService // by the hosts that they name; made when it is asked for, as the next
+	securedIn    map[string]map[host.Name]bool              // of a namespace: the hosts outside that have a port of TLS
+	exportsTo    map[string][]string                        // of a namespace: those that it exports entries to by name, in order; made when it is asked for
+	keySets      map[string]map[config.Key]bool             // of a namespace: the sets of keys that are fetched for objects that were judged
+	headless     map[string]map[string]*config.Object       // of a namespace: its Services without addresses, by name
+	podAddresses map[string]map[string]bool                 // of a namespace
+	exitServices []serviceOfGateway                         // made when they are asked for, as the next
+	exitHosts    map[host.Name]bool                         // made when it is asked for
 	ingressFound []serviceOfGateway
 	leadingIn    map[string][]*config.Object // of a namespace: its pods, and what leads to their ports; made when it is asked for, as the next
 	selectorsIn  map[string]Selectors        // of a namespace
@@ -98,9 +99,6 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			w.addEntry(o, spec)
 		case *networking.DestinationRule:
 			n := w.fullName(spec.Host, o.Namespace)
-			if n.IsWildcard() && w.rules[n] == nil {
-				w.wideRules = append(w.wideRules, n)
-			}
 			w.rules[n] = append(w.rules[n], &objects[i])
 		case *gatewayv1.GatewaySpec:
 			w.kubeGateways[o.Key] = o
@@ -120,7 +118,9 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 			w.gateways[o.Namespace+"/"+o.Name] = &objects[i]
 		case *corev1.Service:
 			n := host.Name(o.Name + "." + o.Namespace + "." + clusterDomain)
-			w.services[n], w.specs[n] = true, spec
+			if w.specs[n] = spec; otherName(spec) == "" {
+				w.services[n] = true
+			}
 			w.addHeadless(&objects[i])
 		case *corev1.Secret:
 			w.secrets[o.Namespace+"/"+o.Name], w.secrets[o.Namespace+"/"] = true, true
@@ -211,8 +211,8 @@ func (w *world) rulesFor(n host.Name) iter.Seq[*networking.DestinationRule] {
 				return
 			}
 		}
-		for _, wide := range w.wideRules {
-			if wide == n || !host.Matches(wide, n) {
+		for _, wide := range append(parents(n), host.Any) {
+			if wide == n {
 				continue
 			}
 			for _, rule := range w.rules[wide] {

@@ -68,8 +68,10 @@ func portPolicy() []Field {
 		below("outlierDetection", applied("splitExternalLocalOriginErrors", "consecutiveLocalOriginFailures", "consecutiveGatewayErrors",
 			"consecutive5xxErrors", "interval", "baseEjectionTime", "maxEjectionPercent", "minHealthPercent")),
 		below("loadBalancer.consistentHash", applied("httpHeaderName", "httpCookie.name", "httpCookie.path", "httpCookie.ttl",
-			"httpCookie.attributes.name", "httpCookie.attributes.value", "useSourceIp", "httpQueryParameterName")),
+			"httpCookie.attributes.name", "httpCookie.attributes.value")),
 		[]Field{
+			{Path: "loadBalancer.consistentHash.useSourceIp", Fate: Applied, Why: "of requests: connections that nobody reads go to any endpoint, of which it is warned"},
+			{Path: "loadBalancer.consistentHash.httpQueryParameterName", Fate: Applied},
 			{Path: "loadBalancer.simple", Fate: Idle, When: is("UNSPECIFIED", "LEAST_REQUEST", "LEAST_CONN"), Why: "it is so anyhow: of two endpoints that are drawn, the one that has less to do is asked"},
 			{Path: "loadBalancer.simple", Fate: Warned, When: is("PASSTHROUGH"),
 				Why: "an endpoint is chosen as usual: to go where the client went would let it go anywhere under a name that is registered",

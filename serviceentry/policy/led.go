@@ -59,6 +59,9 @@ func (a asking) led(svc *registry.Service, port registry.Port, r *resolve.Route,
 	if n := len(r.To); n > 1 {
 		v.Reason += fmt.Sprintf(", as %s of %d destinations", share(r.To, to), n)
 	}
+	if v.Allowed && v.Waypoint.IsZero() && to.Subset != "" && to.Service.Headless() {
+		v.Reason += fmt.Sprintf("; %s is headless, so that the client chose a pod itself: subset %s says nothing", to.Service.Host, to.Subset)
+	}
 	return v
 }
 

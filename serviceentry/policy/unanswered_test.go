@@ -234,3 +234,29 @@ spec:
 		}
 	}
 }
+
+// TestSubsetOfHeadless: where a route names a subset of a headless Service it is said that the client chose the pod.
+func TestSubsetOfHeadless(t *testing.T) {
+	s := read(t, true, `
+apiVersion: v1
+kind: Service
+metadata: {name: hl, namespace: shop}
+spec: {selector: {app: web}, clusterIP: None, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: hl, namespace: shop}
+spec: {host: hl, subsets: [{name: v1, labels: {v: "1"}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: hl, namespace: shop}
+spec: {hosts: [hl], http: [{match: [{uri: {prefix: /s}}], route: [{destination: {host: hl, subset: v1}}]}, {route: [{destination: {host: hl}}]}]}
+`)
+	for path, says := range map[string]bool{"s": true, "": false} {
+		e := answer(t, s, policy.Question{From: "shop/app", URL: "http://hl/" + path})
+		if e.Verdict != "allow" || strings.Contains(e.Reason, "is headless, so that the client chose a pod itself: subset v1 says nothing") != says {
+			t.Errorf("%q: %+v", path, e)
+		}
+	}
+}

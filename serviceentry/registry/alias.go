@@ -18,8 +18,8 @@ type Alias struct {
 	Source   config.Key
 }
 
-// maxAliases is how many aliases may lead to each other.
-const maxAliases = 8
+// MostAliases is how many aliases may lead to each other.
+const MostAliases = 8
 
 // aliasFrom reads a Service; nil for one of another type.
 func aliasFrom(o *config.Object, defaultExportTo []string) *Alias {
@@ -47,7 +47,7 @@ func (s *Snapshot) AliasAt(host, ns string, scope *SidecarScope) *Alias {
 
 // AliasEnd follows aliases, whoever sees them, as the cluster's DNS does; a host that is none is its own.
 func (s *Snapshot) AliasEnd(host string) string {
-	for range maxAliases {
+	for range MostAliases {
 		a, ok := s.aliases.Get(host)
 		if !ok {
 			break
@@ -60,7 +60,7 @@ func (s *Snapshot) AliasEnd(host string) string {
 // Aliased follows aliases from a full name to the host that is meant; "" where there is no alias.
 func (s *Snapshot) Aliased(host, ns string, scope *SidecarScope) string {
 	target := ""
-	for range maxAliases {
+	for range MostAliases {
 		a := s.AliasAt(host, ns, scope)
 		if a == nil {
 			return target
@@ -74,7 +74,7 @@ func (s *Snapshot) Aliased(host, ns string, scope *SidecarScope) string {
 func (s *Snapshot) Aliases(host, ns string, scope *SidecarScope) []Ref {
 	var out []Ref
 	level := []string{host}
-	for range maxAliases {
+	for range MostAliases {
 		var next []string
 		for _, target := range level {
 			refs, _ := s.aliasesOf.Get(target)
@@ -152,7 +152,7 @@ func (b *batch) putAliasOf(target string, ref Ref, is bool) {
 
 // touchAliased marks the hosts that an alias leads to.
 func (b *batch) touchAliased(host string) {
-	for range maxAliases {
+	for range MostAliases {
 		a, ok := b.aliases.Get(host)
 		if !ok {
 			return

@@ -194,8 +194,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindAuthorizationPolicy: // a proxy asks one provider
 			p, is := other.Spec.(*security.AuthorizationPolicy)
 			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM
-		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace; where requests are led a rule's TLS counts
-			return isRule || same || o.Key.Kind == other.Key.Kind && delegates[other.Key]
+		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace; where requests are led a rule's TLS counts, and they may be led away from plain text
+			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && delegates[other.Key]
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
@@ -204,6 +204,11 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			return false
 		}
 	}
+}
+
+// leadsOne says whether routes may be for one of some hosts.
+func leadsOne(v *networking.VirtualService, hosts map[string]bool) bool {
+	return slices.ContainsFunc(v.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") || hosts[registry.CanonicalHost(h)] })
 }
 
 // podsReached tells the namespaces whose pods a DestinationRule is about: that of the Service that it is for, or all.

@@ -135,11 +135,47 @@ apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: no-claims, namespace: edge}
 spec: {hosts: [none.test], gateways: [back], http: [{match: [{withoutHeaders: {"@request.auth.claims.a": {exact: b}}}], directResponse: {status: 200}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: led-away, namespace: shop, annotations: {egress.sallyport.io/gateway: direct}}
+spec: {hosts: [led.test], exportTo: ["."], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}, {number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: leads-away, namespace: shop}
+spec: {hosts: [led.test], http: [{redirect: {scheme: https}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: sticky, namespace: shop}
+spec: {selector: {app: sticky}, clusterIP: 10.96.0.3, sessionAffinity: ClientIP, ports: [{name: http, port: 80}, {name: tcp, port: 5432}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: sticks, namespace: shop}
+spec: {host: sticky, trafficPolicy: {loadBalancer: {consistentHash: {useSourceIp: true}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: another-name, namespace: shop}
+spec: {type: ExternalName, externalName: api.example.com}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: of-another-name, namespace: shop}
+spec: {host: another-name, trafficPolicy: {connectionPool: {tcp: {maxConnections: 1}}}}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: unfollowed, namespace: other}
+spec: {host: api.example.com, trafficPolicy: {connectionPool: {tcp: {maxConnections: 1}}}}
 `
 
 // said is how many warnings there are of objects that are among others.
 var said = map[string]int{
 	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2, "no-claims": 1,
+	"sticks": 1, "of-another-name": 1, "unfollowed": 1,
 	"claims": 0, "requests": 0, "wide": 0, "verified": 0,
 }
 
