@@ -362,11 +362,11 @@ func (w *world) findIngresses() []serviceOfGateway {
 		if !ok || o.Kind != config.KindService || len(svc.Spec.Selector) == 0 {
 			continue
 		}
-		if slices.ContainsFunc(w.objects, func(g config.Object) bool {
-			spec, ok := g.Spec.(*networking.Gateway)
-			return ok && len(spec.Selector) > 0 && hasLabels(svc.Spec.Selector, spec.Selector)
-		}) {
-			out = append(out, serviceOfGateway{o.Namespace, o.Name, svc.Spec.Selector})
+		for _, g := range w.gateways {
+			if selector := g.Spec.(*networking.Gateway).Selector; len(selector) > 0 && hasLabels(svc.Spec.Selector, selector) {
+				out = append(out, serviceOfGateway{o.Namespace, o.Name, svc.Spec.Selector})
+				break
+			}
 		}
 	}
 	return out

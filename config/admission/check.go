@@ -108,6 +108,8 @@ func (w *world) about(o *config.Object) []Finding {
 		w.judgeRoutesOfFronted(r, spec)
 		w.checkDestinations(r, spec)
 		w.checkRoutePorts(r, spec)
+		w.checkAuthorities(r, spec)
+		w.checkDeadEnds(r, spec)
 		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 	case *security.PeerAuthentication:
 		w.checkMutualTLS(r, spec)

@@ -1,11 +1,15 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -39,6 +43,8 @@ func (w *world) checkBound(r *report, v *networking.VirtualService) {
 			r.warn(at("spec.gateways", i), v.Gateways[i], "none of its servers lets namespace "+r.of.Namespace+" lead one of spec.hosts, so nobody is led by the routes there", "name a host that the Gateway has (servers.hosts), or remove it here")
 		}
 	}
+	w.checkLeaving(r, v)
+	w.checkBoundExport(r, v, names)
 	if all || !lets {
 		return
 	}
@@ -74,4 +80,58 @@ func (w *world) serversOf(gateway string) ([]registry.GatewayServer, bool) {
 		w.servers[gateway] = list
 	}
 	return list, made
+}
+
+// checkLeaving warns of egress Gateways by which none of a VirtualService's hosts leaves, as far as these are registered: nothing comes there for the routes.
+func (w *world) checkLeaving(r *report, v *networking.VirtualService) {
+	for _, h := range v.Hosts { // of others it is said elsewhere, or they may leave there by a pattern
+		if n := host.Name(route.FullName(h, r.of.Namespace)); n.IsWildcard() || len(w.hosts[n]) == 0 {
+			return
+		}
+	}
+	for i, g := range v.Gateways {
+		p := w.openedBy(route.Gateways([]string{g}, r.of.Namespace)[0])
+		if !p.leaving || len(p.ingresses) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(p.exits, func(e resolve.Exit) bool {
+			return slices.ContainsFunc(v.Hosts, func(h string) bool {
+				_, leaves := e.Host(route.FullName(h, r.of.Namespace))
+				return leaves
+			})
+		}) {
+			continue
+		}
+		r.warn(at("spec.gateways", i), g, "it is an egress gateway's, by which none of spec.hosts leaves, so nobody is led by the routes there",
+			fmt.Sprintf("let the host leave by it (annotation %s: %s/%s of its ServiceEntry), or lead workloads to its Service by a route that is for the mesh", GatewayAnnotation, p.services[0].namespace, p.services[0].name))
+	}
+}
+
+// checkBoundExport warns of Gateways to whose namespace a VirtualService is not exported: their pods do not see it.
+func (w *world) checkBoundExport(r *report, v *networking.VirtualService, names []string) {
+	exports := v.ExportTo
+	if len(exports) == 0 {
+		exports = w.cfg.DefaultVirtualServiceExportTo
+	}
+	if len(exports) == 0 {
+		return
+	}
+	sees := func(ns string) bool {
+		return slices.ContainsFunc(exports, func(x string) bool { return x == "*" || x == ns || x == "." && ns == r.of.Namespace })
+	}
+	for _, name := range names {
+		p := w.openedBy(name)
+		own, _, _ := strings.Cut(name, "/")
+		namespaces := p.namespaces()
+		switch {
+		case len(p.ingresses) > 0:
+		case p.leaving: // of egress gateways the Gateway's own is asked
+			namespaces = []string{own}
+		default:
+			continue
+		}
+		if !slices.ContainsFunc(namespaces, sees) {
+			r.warn("spec.exportTo", strings.Join(exports, ", "), fmt.Sprintf("namespace %s, where Gateway %s counts, is not among them, so nobody is led by the routes there", strings.Join(namespaces, ", "), name), "name "+namespaces[0]+", too")
+		}
+	}
 }

@@ -31,7 +31,13 @@ func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
 			r.warn(field, value, fmt.Sprintf("it is not exported to namespace %s", r.of.Namespace)+so, fmt.Sprintf("let its spec.exportTo name %s", r.of.Namespace))
 		}
 	}
-	most, beyond := route.Parse(&r.of, v).TooManyDelegated(len(v.Hosts), w.delegated(r.of.Namespace))
+	routes, delegated := route.Parse(&r.of, v), w.delegated(r.of.Namespace)
+	most, beyond := routes.TooManyDelegated(len(v.Hosts), delegated)
+	if !beyond {
+		for _, x := range routes.LeftOut(delegated) {
+			r.warn(at("spec."+x.Field, "delegate"), x.By.Namespace+"/"+x.By.Name, "a match of its spec."+x.Own+" is not within one of this route's, so that the whole of that route is left out", "write matches there that are within this route's, or into this one what is to be delegated")
+		}
+	}
 	if beyond {
 		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", most),
 			"delegate by fewer matches, or write VirtualServices for fewer hosts")

@@ -118,9 +118,12 @@ var (
 
 // routePlace is where one match of a route counts.
 type routePlace struct {
-	port     uint32
-	gateways []string
-	subnets  []string
+	port      uint32
+	gateways  []string
+	subnets   []string
+	namespace string            // sourceNamespace
+	labels    map[string]string // sourceLabels
+	authority *networking.StringMatch
 }
 
 // portedRoute is a route as far as ports are concerned.
@@ -139,11 +142,21 @@ type portedDestination struct {
 	so    string // what becomes of what is led to a port that is not there
 }
 
+// orNothing is what becomes of what is led there, in other words where it is no copy.
+func (d portedDestination) orNothing(led string) string {
+	if d.so == noCopy {
+		return noCopy
+	}
+	return led
+}
+
 // checkRoutePorts warns of routes and matches for ports that the hosts do not have, or that speak something else, of subnets in which none of the hosts is, and of destinations
 // that lack the port to which something is led.
 func (w *world) checkRoutePorts(r *report, v *networking.VirtualService) {
-	led := w.ledPorts(r.of.Namespace, v)
-	for _, x := range portedRoutes(v) {
+	routes := portedRoutes(v)
+	led, bound := w.ledPorts(r.of.Namespace, v), w.boundPlaces(r.of.Namespace, v, routes)
+	for _, x := range routes {
+		w.judgeBoundPlaces(r, bound, v, &x)
 		asked := w.judgePlaces(r, led, v, &x)
 		for _, d := range x.destinations {
 			w.judgePort(r, d, asked)

@@ -33,7 +33,7 @@ func (w *world) checkDestinations(r *report, v *networking.VirtualService) {
 	check := func(field string, d *networking.Destination) {
 		if pattern := w.onlyPattern(d.GetHost(), r.of.Namespace); inMesh && pattern != "" {
 			r.warn(at(field, "host"), d.Host, fmt.Sprintf("only the pattern %s covers it, and destinations are what is registered itself, so nothing is sent there", pattern),
-				fmt.Sprintf("write %q, or register the name with a ServiceEntry", pattern))
+				"register the name with a ServiceEntry")
 		} else if d.GetHost() != "" {
 			w.checkRegistered(r, at(field, "host"), d.Host, "what is led there gets 503")
 		}

@@ -128,29 +128,29 @@ func (w *world) checkGateways(r *report, v *networking.VirtualService) {
 // checkSubsets warns of destinations whose subset no DestinationRule defines: they answer 503.
 func (w *world) checkSubsets(r *report, v *networking.VirtualService) {
 	inMesh := slices.Contains(route.Gateways(v.Gateways, r.of.Namespace), route.Mesh)
-	check := func(field string, d *networking.Destination) {
-		if d.GetSubset() == "" {
-			return
-		}
-		n := w.fullName(d.Host, r.of.Namespace)
-		if inMesh && w.leavesByGateway(n) {
-			r.warn(at(field, "subset"), d.Subset, fmt.Sprintf("%s leaves by an egress gateway, which goes to all of its endpoints, so nothing of what is led there is sent", n),
-				fmt.Sprintf("remove the subset, or let the host leave straight from the pods with the annotation %s: direct", GatewayAnnotation))
-			return
-		}
-		for rule := range w.rulesFor(n) {
-			if slices.ContainsFunc(rule.Subsets, func(s *networking.Subset) bool { return s.Name == d.Subset }) {
-				return
-			}
-		}
-		r.warn(at(field, "subset"), d.Subset, fmt.Sprintf("no DestinationRule of host %s has this subset, so requests are answered with 503", n), "add the subset to the host's DestinationRule, or remove it here")
-	}
-	for i, h := range v.Http {
-		for j, d := range h.Route {
-			check(at("spec.http", i, "route", j, "destination"), d.Destination)
+	for _, x := range portedRoutes(v) {
+		for _, d := range x.destinations {
+			w.checkSubset(r, d, inMesh)
 		}
 	}
-	eachTCPDestination(v, check)
+}
+
+func (w *world) checkSubset(r *report, d portedDestination, inMesh bool) {
+	if d.to.GetSubset() == "" {
+		return
+	}
+	n := w.fullName(d.to.Host, r.of.Namespace)
+	if inMesh && w.leavesByGateway(n) {
+		r.warn(at(d.field, "subset"), d.to.Subset, fmt.Sprintf("%s leaves by an egress gateway, which goes to all of its endpoints, so %s", n, d.orNothing("nothing of what is led there is sent")),
+			fmt.Sprintf("remove the subset, or let the host leave straight from the pods with the annotation %s: direct", GatewayAnnotation))
+		return
+	}
+	for rule := range w.rulesFor(n) {
+		if slices.ContainsFunc(rule.Subsets, func(s *networking.Subset) bool { return s.Name == d.to.Subset }) {
+			return
+		}
+	}
+	r.warn(at(d.field, "subset"), d.to.Subset, fmt.Sprintf("no DestinationRule of host %s has this subset, so %s", n, d.orNothing("requests are answered with 503")), "add the subset to the host's DestinationRule, or remove it here")
 }
 
 // checkHidden warns once for each Sidecar that takes registered external hosts out of its workloads' sight.

@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi/status"
 	"github.com/sallyport/sallyport/serviceentry/registry"
+	"github.com/sallyport/sallyport/serviceentry/resolve"
 )
 
 // CheckGateways says of objects of the Gateway API, before they are applied, what their statuses would say that does not count: it stands beside
@@ -25,7 +26,7 @@ func CheckGateways(objs []config.Object, cfg mesh.Config) []Finding {
 	if !slices.ContainsFunc(objects, func(o config.Object) bool { return hasGatewayStatus(&o) || o.Kind == config.KindGateway }) {
 		return nil
 	}
-	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, known: map[config.Key][]Finding{}}
+	g := &gatewayStatuses{objects: objects, has: map[string]bool{}, known: map[config.Key][]Finding{}, ingresses: map[config.Key][]resolve.Ingress{}}
 	var changes []config.Change
 	for i := range objects {
 		o := &objects[i]
@@ -84,6 +85,8 @@ type gatewayStatuses struct {
 	has     map[string]bool          // kinds of which there is an object, and "KIND of NAMESPACE"
 	known   map[config.Key][]Finding // what Validate says of each object
 	hidden  map[config.Key][]status.Hidden
+
+	ingresses map[config.Key][]resolve.Ingress // of Gateways, as far as they were asked for
 }
 
 // refused says whether that is said of an object, and not that it is missing.
@@ -219,12 +222,14 @@ func (c *conditions) route() {
 		c.warn("spec."+h.Field, nil, "is never asked: "+by+"spec."+h.ByField+" asks for the same, for the same hosts, and comes first", "write what tells the two apart, or remove one")
 	}
 	clear(c.said)
-	for _, b := range status.Backends(c.s, c.report.of.Key) {
+	unresolved := status.Backends(c.s, c.report.of.Key)
+	for _, b := range unresolved {
 		name := route.BackendOf(b.BackendObjectReference)
 		if !c.refused(config.Key{Kind: config.KindService, Namespace: name.Namespace, Name: name.Name}) {
 			c.backend(b)
 		}
 	}
+	c.deadEnds(route, unresolved)
 }
 
 // missing says that an object is not there, where others of its kind are.

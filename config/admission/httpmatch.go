@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -12,6 +13,7 @@ import (
 )
 
 func (r *report) httpMatch(field string, m *networking.HTTPMatchRequest, atGateways bool) {
+	r.unmatchable(field, m)
 	r.stringMatch(at(field, "uri"), m.Uri, true)
 	single := map[string]*networking.StringMatch{"scheme": m.Scheme, "method": m.Method, "authority": m.Authority}
 	for _, name := range sortedKeys(single) {
@@ -39,6 +41,51 @@ func (r *report) httpMatch(field string, m *networking.HTTPMatchRequest, atGatew
 	if m.SourceNamespace != "" {
 		r.namespace(at(field, "sourceNamespace"), m.SourceNamespace)
 	}
+}
+
+// unmatchable warns of what no request has.
+func (r *report) unmatchable(field string, m *networking.HTTPMatchRequest) {
+	const none = ", so no request is meant by the match"
+	for _, x := range []struct{ name, path string }{{"exact", m.Uri.GetExact()}, {"prefix", m.Uri.GetPrefix()}} {
+		switch where := at(field, "uri", x.name); {
+		case x.path == "" || x.path == "*": // which OPTIONS asks for
+		case strings.ContainsAny(x.path, "?#"):
+			r.warn(where, x.path, "paths are compared without what follows a ? or a #"+none, "write the path alone, and what is asked of the query into queryParams")
+		case x.path[0] != '/':
+			r.warn(where, x.path, "paths begin with a /"+none, fmt.Sprintf("write %q", "/"+x.path))
+		}
+	}
+	for _, x := range []struct {
+		name, text, meant string
+	}{
+		{"scheme.exact", m.Scheme.GetExact(), strings.ToLower(m.Scheme.GetExact())}, {"scheme.prefix", m.Scheme.GetPrefix(), strings.ToLower(m.Scheme.GetPrefix())},
+		{"method.exact", m.Method.GetExact(), upperMethod(m.Method.GetExact())},
+	} {
+		if x.text != x.meant {
+			r.warn(at(field, x.name), x.text, fmt.Sprintf("proxies compare letter by letter, and what is meant is called %s", x.meant)+none, fmt.Sprintf("write %q", x.meant))
+		}
+	}
+	for _, name := range sortedKeys(m.WithoutHeaders) {
+		for _, other := range sortedKeys(m.Headers) {
+			if strings.EqualFold(name, other) && !strings.HasPrefix(name, "@") && absent(m.WithoutHeaders[name]) {
+				r.warn(strict.Join(at(field, "withoutHeaders"), name), nil, "headers asks for it"+none, "remove one of the two")
+			}
+		}
+	}
+}
+
+// upperMethod is a method of HTTP's as clients send it; others are left as they are.
+func upperMethod(name string) string {
+	if upper := strings.ToUpper(name); slices.Contains(methods, upper) {
+		return upper
+	}
+	return name
+}
+
+// absent says whether a header that is matched so must not be there at all.
+func absent(m *networking.StringMatch) bool {
+	prefix, isPrefix := m.GetMatchType().(*networking.StringMatch_Prefix)
+	return m.GetMatchType() == nil || m.GetRegex() == "*" || isPrefix && prefix.Prefix == ""
 }
 
 var (

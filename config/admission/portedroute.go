@@ -13,7 +13,7 @@ func portedRoutes(v *networking.VirtualService) (out []portedRoute) {
 	for i, h := range v.Http {
 		x := portedRoute{field: at("spec.http", i), kind: "requests", protocol: "HTTP", takes: takesRequests}
 		for _, m := range h.Match {
-			x.places = append(x.places, routePlace{port: m.Port, gateways: m.Gateways})
+			x.places = append(x.places, routePlace{port: m.Port, gateways: m.Gateways, namespace: m.SourceNamespace, labels: m.SourceLabels, authority: m.Authority})
 		}
 		for j, d := range h.Route {
 			x.destinations = append(x.destinations, portedDestination{at(x.field, "route", j, "destination"), d.Destination, gets503})
@@ -29,14 +29,14 @@ func portedRoutes(v *networking.VirtualService) (out []portedRoute) {
 	for i, t := range v.Tls {
 		x := portedRoute{field: at("spec.tls", i), kind: "TLS that passes", protocol: "TLS and HTTPS", takes: takesTLS}
 		for _, m := range t.Match {
-			x.places = append(x.places, routePlace{m.Port, m.Gateways, m.DestinationSubnets})
+			x.places = append(x.places, routePlace{port: m.Port, gateways: m.Gateways, subnets: m.DestinationSubnets, namespace: m.SourceNamespace, labels: m.SourceLabels})
 		}
 		out = append(out, x.withConnections(t.Route).somewhere())
 	}
 	for i, t := range v.Tcp {
 		x := portedRoute{field: at("spec.tcp", i), kind: "connections that nobody reads", protocol: "TCP", takes: takesTCP}
 		for _, m := range t.Match {
-			x.places = append(x.places, routePlace{m.Port, m.Gateways, m.DestinationSubnets})
+			x.places = append(x.places, routePlace{port: m.Port, gateways: m.Gateways, subnets: m.DestinationSubnets, namespace: m.SourceNamespace, labels: m.SourceLabels})
 		}
 		out = append(out, x.withConnections(t.Route).somewhere())
 	}

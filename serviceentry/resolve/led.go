@@ -248,7 +248,7 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) We
 	case svc == nil && h.Led.By.Joined && isBackend(d.Host):
 		return t.close(by, d, noBackend, fixBackend)
 	case svc == nil:
-		return t.close(by, d, "nobody registered it for workloads here", "write a ServiceEntry for it, or name another host")
+		return t.close(by, d, Unregistered, "write a ServiceEntry for it, or name another host")
 	case r.Picked:
 		t.Port, t.Subset = asked, "" // the wire to a gateway is our own, whatever the route says of it
 	case r.Gateway:
@@ -288,6 +288,9 @@ func (h *SidecarHost) to(d route.Destination, asked registry.Port, kind Kind) We
 	}
 	return t.reached(by, d, h.Service)
 }
+
+// Unregistered is said of a destination that the workload does not see.
+const Unregistered = "nobody registered it for workloads here"
 
 // subsetProblem says why the destination has no such subset.
 func (t WeightedDestination) subsetProblem() (why, fix string) {
@@ -332,7 +335,9 @@ func (t WeightedDestination) reached(by Route, d route.Destination, host *regist
 		return t.close(by, d, fmt.Sprintf("takes TLS at port %d, which is spoken for requests to all of its endpoints only", t.Port.Number), "remove the subset, or name a port of plain HTTP")
 	case unlike && svc.Wildcard():
 		return t.close(by, d, "is a pattern, which leads to the name that a client says", "name one host")
-	case unlike && svc.Exit.IsZero() && (svc.Headless() || svc.Resolution == registry.None):
+	case unlike && svc.Headless():
+		return t.close(by, d, "is reached at the address that a client chose, which is another host's", "name a Service that has an address of its own (clusterIP)")
+	case unlike && svc.Exit.IsZero() && svc.Resolution == registry.None:
 		return t.close(by, d, "is reached at the address that a client chose, which is another host's", "give it resolution DNS or STATIC")
 	default:
 		return t
@@ -356,7 +361,7 @@ func (t *WeightedDestination) wrap(by Route, d route.Destination) (closed bool) 
 			return false
 		}
 	}
-	*t = t.close(by, d, fmt.Sprintf("port %d takes TLS only, and requests go there by the egress gateway", t.Port.Number), "register a port of plain HTTP beside it, which the gateway wraps in TLS")
+	*t = t.close(by, d, fmt.Sprintf("takes TLS only at port %d, and requests go there by the egress gateway", t.Port.Number), "register a port of plain HTTP beside it, which the gateway wraps in TLS")
 	return true
 }
 

@@ -25,6 +25,9 @@ func (b Backend) Field() string {
 	return fmt.Sprintf("rules[%d].backendRefs[%d]", b.rule, b.index)
 }
 
+// Rule is the field of its rule: "rules[0]".
+func (b Backend) Rule() string { return fmt.Sprintf("rules[%d]", b.rule) }
+
 // Mirrors says whether it gets copies.
 func (b Backend) Mirrors() bool { return b.filter == "requestMirror" }
 

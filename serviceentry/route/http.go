@@ -255,3 +255,14 @@ func (h *HTTP) Renames() bool {
 	return h.Rewrite != nil && h.Rewrite.Authority != "" || h.Headers.Request.Authority != "" ||
 		slices.ContainsFunc(h.Destinations, func(d HTTPDestination) bool { return d.Headers.Request.Authority != "" })
 }
+
+// AuthorityTo is the Host that requests get which go to one of the destinations; "" leaves it.
+func (h *HTTP) AuthorityTo(i int) string {
+	if own := h.Destinations[i].Headers.Request.Authority; own != "" {
+		return own
+	}
+	if h.Rewrite != nil && h.Rewrite.Authority != "" {
+		return h.Rewrite.Authority
+	}
+	return h.Headers.Request.Authority
+}

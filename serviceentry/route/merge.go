@@ -85,6 +85,27 @@ func (r Routes) resolve(hosts int, find func(config.Key) (Routes, bool)) (out Ro
 	return out, beyond
 }
 
+// LeftOut is a route of a delegate that contradicts the one that delegates.
+type LeftOut struct {
+	Field string     // of that one: "http[0]"
+	By    config.Key // the delegate
+	Own   string     // where in it
+}
+
+// LeftOut are those of the delegates that find gives.
+func (r Routes) LeftOut(find func(config.Key) (Routes, bool)) (out []LeftOut) {
+	for i := range r.delegated {
+		d := &r.delegated[i]
+		of, _ := find(d.to)
+		for _, h := range of.HTTP {
+			if _, ok := mergeMatches(&d.root, h.Matches); !ok {
+				out = append(out, LeftOut{d.root.Field, d.to, h.Field})
+			}
+		}
+	}
+	return out
+}
+
 // matches is how many there are in the routes of requests; a route without any counts as one.
 func (r Routes) matches() (n int) {
 	for i := range r.HTTP {

@@ -170,12 +170,33 @@ apiVersion: networking.istio.io/v1
 kind: DestinationRule
 metadata: {name: unfollowed, namespace: other}
 spec: {host: api.example.com, trafficPolicy: {connectionPool: {tcp: {maxConnections: 1}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: edge}
+spec: {selector: {istio: front}, clusterIP: 10.96.0.2, ports: [{name: http, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: dead-end, namespace: shop}
+spec: {hosts: [outside.test], gateways: [edge/front], exportTo: ["."], http: [{match: [{port: 81}], route: [{destination: {host: tls.test, port: {number: 443}}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: dead-end-of-pods, namespace: shop}
+spec: {hosts: [web], http: [{route: [{destination: {host: tls.test, port: {number: 443}}}], rewrite: {authority: other.test}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: dead-end-outside, namespace: shop}
+spec: {hosts: [in.test], gateways: [edge/front], http: [{route: [{destination: {host: tls.test, port: {number: 443}}}]}]}
 `
 
 // said is how many warnings there are of objects that are among others.
 var said = map[string]int{
 	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2, "no-claims": 1,
 	"sticks": 1, "of-another-name": 1, "unfollowed": 1,
+	"dead-end": 2, "dead-end-of-pods": 2, "dead-end-outside": 1,
 	"claims": 0, "requests": 0, "wide": 0, "verified": 0,
 }
 

@@ -131,8 +131,10 @@ func reference(s *registry.Snapshot, w gatewayapi.World, r gatewayapi.Route, a g
 		if _, has := svc.DatagramPort(d.Port); !has {
 			return missing(fmt.Sprintf("has no port %d for UDP", d.Port))
 		}
-	} else if _, has := svc.Port(d.Port); !has {
+	} else if port, has := svc.Port(d.Port); !has {
 		return missing(fmt.Sprintf("has no port %d", d.Port))
+	} else if port.Protocol == registry.UDP {
+		return missing(fmt.Sprintf("has no port %d for TCP", d.Port))
 	}
 	return gatewayapi.Problem{}
 }

@@ -1,6 +1,7 @@
 package httproute
 
 import (
+	"cmp"
 	"slices"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -254,19 +255,7 @@ func share(h *route.HTTP, i int, e End) *routev3.WeightedCluster_ClusterWeight {
 
 // authorityFor is the Host with which requests go to a destination; "" leaves it.
 func authorityFor(h *route.HTTP, i int, e End) string {
-	if e.Authority != "" {
-		return e.Authority
-	}
-	if own := h.Destinations[i].Headers.Request.Authority; own != "" {
-		return own
-	}
-	if h.Rewrite != nil && h.Rewrite.Authority != "" {
-		return h.Rewrite.Authority
-	}
-	if own := h.Headers.Request.Authority; own != "" {
-		return own
-	}
-	return e.Otherwise
+	return cmp.Or(e.Authority, h.AuthorityTo(i), e.Otherwise)
 }
 
 func mirror(e End, share route.Share) *routev3.RouteAction_RequestMirrorPolicy {
