@@ -16,8 +16,8 @@ import (
 // led is what the registry makes of the objects that have to do with where VirtualServices lead: of the hosts that these name, the Services of gateways, and what says which those are. Pods are not
 // among them: who is about to write an object hears the same as who has them all.
 func (w *world) led() *registry.Snapshot {
-	if w.ledBy != nil {
-		return w.ledBy
+	if w.ledWorld != nil {
+		return w.ledWorld
 	}
 	named := w.namedByRoutes()
 	var changes []config.Change
@@ -45,8 +45,8 @@ func (w *world) led() *registry.Snapshot {
 			changes = append(changes, config.Change{Key: o.Key, Object: o})
 		}
 	}
-	w.ledBy, _ = registry.New(&w.cfg).Apply(changes)
-	return w.ledBy
+	w.ledWorld, _ = registry.New(&w.cfg).Apply(changes)
+	return w.ledWorld
 }
 
 // namedByRoutes are the hosts that VirtualServices are for, or lead to.

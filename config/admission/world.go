@@ -60,7 +60,7 @@ type world struct {
 	labelledIn   map[string]labelled         // of a namespace
 	networks     map[string]bool             // that something names
 	snapshot     *registry.Snapshot          // made when it is asked for
-	ledBy        *registry.Snapshot          // likewise
+	ledWorld     *registry.Snapshot          // likewise
 	proxiesOf    map[string]gatewayProxies   // of Gateways, found when they are asked for
 	ports        int                         // of all hosts; made when it is asked for
 	custom       []*authz.Policy             // those that have a provider asked
