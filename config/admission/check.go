@@ -27,13 +27,31 @@ func Check(objs []config.Object, cfg mesh.Config) []Finding { return CheckAt(obj
 
 // CheckAt is Check at another moment.
 func CheckAt(objs []config.Object, cfg mesh.Config, now time.Time) []Finding {
+	return check(objs, cfg, now, func(config.Key) bool { return true })
+}
+
+// CheckOf is what Check says of one of the objects, at its cost and that of a look at the others.
+func CheckOf(objs []config.Object, cfg mesh.Config, key config.Key) []Finding {
+	findings := check(objs, cfg, time.Now(), func(of config.Key) bool {
+		return of == key || of.Kind == key.Kind && key.Kind == config.KindRequestAuthentication // whose sets of keys are counted together
+	})
+	return slices.DeleteFunc(findings, func(f Finding) bool { return f.Key != key })
+}
+
+// check is Check with what is said of single objects for those that are asked about alone.
+func check(objs []config.Object, cfg mesh.Config, now time.Time, asked func(config.Key) bool) []Finding {
 	w, findings := survey(objs, cfg)
 	w.now = now
 	for i := range w.objects {
-		findings = append(findings, w.about(&w.objects[i])...)
+		if asked(w.objects[i].Key) {
+			findings = append(findings, w.about(&w.objects[i])...)
+		}
 	}
 	findings = append(findings, w.judgePolicies()...)
 	for _, e := range w.entries {
+		if !asked(e.object.Key) {
+			continue
+		}
 		r := &report{of: e.object}
 		w.checkOwnHost(r, e)
 		w.checkExport(r, e)

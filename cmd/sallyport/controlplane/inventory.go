@@ -147,7 +147,7 @@ func (v *inventory) check(o config.Object, cfg mesh.Config) []admission.Finding 
 		}
 	}
 	v.mu.RUnlock()
-	return slices.DeleteFunc(admission.Check(all, cfg), func(f admission.Finding) bool { return f.Key != o.Key })
+	return admission.CheckOf(all, cfg, o.Key)
 }
 
 // countsFor tells the objects that admission.Check looks at for what it says of o. They are all of the kinds that
