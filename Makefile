@@ -91,7 +91,7 @@ ALONE     := ./cmd/sallyport/check ./cmd/sallyport/judge ./config ./config/admis
              ./config/source/kube/condition ./dnsproxy/limit ./dnsproxy/name ./dnsproxy/packet ./egress/audit/durable ./egress/audit/envoylog \
              ./egress/audit/lake/place ./egress/audit/ocsf ./egress/audit/ocsf/ocsftest ./egress/audit/protobuf ./egress/audit/record \
              ./egress/audit/schema ./egress/seen ./egress/simulate/report ./egress/suggest ./sidecar/gateway ./sidecar/inject/manifest \
-             ./sidecar/nodeguard ./sidecar/redirect ./sidecar/relay/state ./xds/compress ./xds/digest ./xds/identity ./xds/identity/workload \
+             ./sidecar/nodeguard ./sidecar/redirect ./sidecar/relay/state ./xds/compress ./xds/digest ./xds/identity/workload \
              ./xds/netcap ./xds/wire
 RANDOM    := TestCheckLooksAtEnough|TestCorpus
 RANDOM_IN := ./cmd/sallyport/controlplane ./egress/detect
