@@ -119,7 +119,7 @@ func (f *pairFlags) open(ports *auditPorts, own *secrets.Workload, data string, 
 	if err != nil {
 		return nil, program.Misuse(fmt.Errorf("--pair-addr %q: %w", f.addr, err))
 	}
-	guard := identity.NewGuard(identity.Certificate{TrustDomain: ports.trustDomain}, nil, nil)
+	guard := identity.NewGuard(identity.Certificate{TrustDomain: ports.trustDomain}, log, nil)
 	alike := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if id, ok := identity.FromContext(stream.Context()); !ok || id.Namespace != other.Namespace || id.ServiceAccount != other.ServiceAccount {
 			return status.Errorf(codes.PermissionDenied, "audit: %s is no server of this log, only %s/%s is", id, other.Namespace, other.ServiceAccount)
