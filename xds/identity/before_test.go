@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -167,7 +168,7 @@ func TestMessageWithin(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") {
 		t.Error(err)
 	}
-	if err := within(t.Context(), time.Minute, func() error { return io.EOF }); err != io.EOF {
+	if err := within(t.Context(), time.Minute, func() error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
