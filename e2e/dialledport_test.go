@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"testing"
 	"time"
@@ -28,25 +26,8 @@ func TestDialledTargetPort(t *testing.T) {
 		}
 	}
 	for gateway, port := range ports {
-		if err := world.Within(ctx, 2*time.Minute, func() error { return spoken(ctx, appOf(s), netip.AddrPortFrom(otherAddr, port)) }); err != nil {
+		if err := world.Within(ctx, 2*time.Minute, func() error { return spoken(ctx, appOf(s), netip.AddrPortFrom(otherAddr, port), "ruok") }); err != nil {
 			t.Errorf("%s: %v", gateway, err)
 		}
 	}
-}
-
-// spoken says something to a server, and hears its first words.
-func spoken(ctx context.Context, app caller, at netip.AddrPort) error {
-	c, err := dialTCP(ctx, app, at)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "ruok"); err != nil {
-		return err
-	}
-	words := make([]byte, len(firstWords))
-	if _, err := io.ReadFull(c, words); err != nil || string(words) != firstWords {
-		return fmt.Errorf("read %q: %w", words, err)
-	}
-	return nil
 }

@@ -100,11 +100,19 @@ func ruok(ctx context.Context, app caller, at netip.AddrPort) error {
 
 // greeted waits for the server's first words.
 func greeted(ctx context.Context, app caller, at netip.AddrPort) error {
+	return spoken(ctx, app, at, "")
+}
+
+// spoken says something, or nothing, and waits for the server's first words.
+func spoken(ctx context.Context, app caller, at netip.AddrPort, says string) error {
 	c, err := dialTCP(ctx, app, at)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if _, err := io.WriteString(c, says); err != nil {
+		return err
+	}
 	words := make([]byte, len(firstWords))
 	if _, err := io.ReadFull(c, words); err != nil || string(words) != firstWords {
 		return fmt.Errorf("read %q: %w", words, err)

@@ -113,12 +113,7 @@ func (w *world) checkBoundExport(r *report, v *networking.VirtualService, names 
 	if len(exports) == 0 {
 		exports = w.cfg.DefaultVirtualServiceExportTo
 	}
-	if len(exports) == 0 {
-		return
-	}
-	sees := func(ns string) bool {
-		return slices.ContainsFunc(exports, func(x string) bool { return x == "*" || x == ns || x == "." && ns == r.of.Namespace })
-	}
+	sees := func(ns string) bool { return exportReaches(exports, r.of.Namespace, ns) }
 	for _, name := range names {
 		p := w.openedBy(name)
 		own, _, _ := strings.Cut(name, "/")

@@ -71,6 +71,11 @@ func (w *world) ruleReaches(d *networking.DestinationRule, from, to string) bool
 	if len(exports) == 0 {
 		exports = w.cfg.DefaultDestinationRuleExportTo
 	}
+	return exportReaches(exports, from, to)
+}
+
+// exportReaches says whether what an object of one namespace has as exportTo, with the mesh's default filled in, has another one see it.
+func exportReaches(exports []string, from, to string) bool {
 	return len(exports) == 0 || slices.Contains(exports, "*") || slices.Contains(exports, to) || from == to && slices.Contains(exports, ".")
 }
 
