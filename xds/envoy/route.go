@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sallyport/sallyport/xds/wire"
 )
@@ -37,13 +36,10 @@ func ToCluster(cluster string) *routev3.RouteAction {
 	}
 }
 
-// ToClusterRetried is to with Istio's default retries: only where the server cannot have seen the request.
+// ToClusterRetried is ToCluster with the retries of RetryByDefault.
 func ToClusterRetried(cluster string) *routev3.RouteAction {
 	a := ToCluster(cluster)
-	a.RetryPolicy = &routev3.RetryPolicy{
-		RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: wrapperspb.UInt32(2),
-		HostSelectionRetryMaxAttempts: 5,
-	}
+	a.RetryPolicy = RetryByDefault()
 	return a
 }
 

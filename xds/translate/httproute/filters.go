@@ -11,7 +11,6 @@ import (
 	commonfaultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/fault/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
-	hostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -104,8 +103,6 @@ func conditions(t *route.Retries) string {
 	}
 	return strings.Join(on, ",")
 }
-
-func previousHosts() *hostsv3.PreviousHostsPredicate { return &hostsv3.PreviousHostsPredicate{} }
 
 // previousPriorities tries endpoints of other localities after the first attempt failed; Istio's frequency.
 func previousPriorities() *prioritiesv3.PreviousPrioritiesConfig {

@@ -283,20 +283,16 @@ func retries(t *route.Retries) *routev3.RetryPolicy {
 	if t.Attempts == 0 {
 		return nil
 	}
-	out := &routev3.RetryPolicy{
-		NumRetries: wrapperspb.UInt32(t.Attempts), RetryOn: conditions(t), RetriableStatusCodes: t.OnStatus, HostSelectionRetryMaxAttempts: 5,
-	}
+	out := envoy.Retry(t.Attempts, conditions(t))
+	out.RetriableStatusCodes = t.OnStatus
 	if t.PerTry > 0 {
 		out.PerTryTimeout = durationpb.New(t.PerTry)
 	}
 	if t.Backoff > 0 {
 		out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(t.Backoff)}
 	}
-	if !t.PreviousHosts {
-		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
-			Name:       "envoy.retry_host_predicates.previous_hosts",
-			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{TypedConfig: envoy.ToAny(previousHosts())},
-		}}
+	if t.PreviousHosts {
+		out.RetryHostPredicate = nil
 	}
 	if t.RemoteLocality {
 		out.RetryPriority = &routev3.RetryPolicy_RetryPriority{
