@@ -61,6 +61,9 @@ func New(config Config) (*Server, error) {
 			return nil, fmt.Errorf("dns: views[%d].name %q: must be set and be the only one", i, v.Name)
 		}
 		w := &view{View: v, id: byte(i), s: s, counts: s.metrics.view(v.Name), policy: &atomic.Pointer[policy]{}}
+		if v.Asker != nil {
+			w.asker = v.Asker.Key()
+		}
 		for _, domain := range v.Search {
 			if err := (name.Name{Host: domain}).Validate(); err != nil {
 				return nil, fmt.Errorf("dns: views[%d].search: %w", i, err)
