@@ -104,7 +104,7 @@ func (v *view) refused(lower []byte, addrs []netip.Addr, from netip.AddrPort) {
 	host := packet.Text(lower)
 	r := Refusal{View: v.Name, Host: host, Domain: domainOf(host), Addresses: addrs, Upstream: from}
 	v.counts.refused.Add(float64(len(addrs)))
-	v.s.config.Log.Warn("addresses taken out of an answer", "view", v.Name, "host", host, "addresses", addrs, "upstream", from)
+	v.s.taken.say(r, v.s.now())
 	if v.s.config.OnRefuse != nil {
 		v.s.config.OnRefuse(r)
 	}
