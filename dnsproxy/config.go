@@ -50,8 +50,8 @@ type Config struct {
 	HoldBack time.Duration
 
 	// MaxInFlight bounds the questions that wait for somebody else, and MaxUpstream those that are being asked
-	// upstream; above them the answer is SERVFAIL, or a stale one. 1024 and 512. Of the first, clients of sockets that were opened
-	// (Server.Open) have shares, of the second the domains of names (limit.Shares): one alone has half of them at most.
+	// upstream; above them the answer is SERVFAIL, or a stale one. 1024 and 512. Of both, askers at sockets that were opened
+	// (Server.Open) have shares, of the second the domains of names, too (limit.Shares): one alone has half of them at most.
 	MaxInFlight, MaxUpstream int
 	// MaxConns bounds TCP connections for each address; above half of it, idle ones are closed early. 128.
 	MaxConns int
@@ -79,6 +79,8 @@ type View struct {
 	Name string
 	// Listen are IP:PORT, each for UDP and TCP. Port 0 takes a free one: see Server.Addr.
 	Listen []string
+	// Asker is whose the questions are, where all are one workload's. nil: clients are told apart by their addresses, all of the loopback's being one.
+	Asker *Asker
 	// Names answers from the name table first, and holds questions back until there is one.
 	Names bool
 	// Search are domains that clients append to what they look up: NAME.DOMAIN is answered from the table's NAME.

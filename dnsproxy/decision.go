@@ -8,9 +8,10 @@ import (
 // Question is what a client asked.
 type Question struct {
 	View   string
-	Client netip.AddrPort
-	Name   string // lower case, without the last dot; "" is the root
-	Type   uint16 // as in RFC 1035: 1 is A, 28 is AAAA
+	Client netip.AddrPort // as the question says
+	Asker  *Asker         // whose it is, where that is known; not to be changed
+	Name   string         // lower case, without the last dot; "" is the root
+	Type   uint16         // as in RFC 1035: 1 is A, 28 is AAAA
 	// Known tells that the name table has the name, but no addresses for it.
 	Known bool
 }
@@ -84,6 +85,7 @@ func (d *Decision) judge() {
 type Refusal struct {
 	View      string
 	Host      string // the name asked for, lower case, without the last dot
+	Domain    string // the part of it that somebody has registered, under which he may make as many names as he likes
 	Addresses []netip.Addr
 	Upstream  netip.AddrPort // who sent them
 }

@@ -18,7 +18,7 @@ func (v *view) fetcher(c *call) fetch {
 	key := append([]byte(nil), c.Key(v.id)...)
 	lower := append([]byte(nil), c.Lower()...)
 	question := upstream.Question{Type: c.Type, Class: c.Class, DO: c.DO, CD: c.CD()}
-	return fetch{key: key, domain: domainOf(lower), do: func() (*cache.Entry, error) {
+	return fetch{key: key, share: v.shareOf(domainOf(packet.Text(lower))), do: func() (*cache.Entry, error) {
 		text, _, err := dns.UnpackDomainName(lower, 0)
 		if err != nil {
 			return nil, fmt.Errorf("question: %w", err)
@@ -37,12 +37,11 @@ func (v *view) fetcher(c *call) fetch {
 
 // domainOf is whose a name is: the part of it that somebody has registered below a public suffix (https://publicsuffix.org), under which he
 // may make as many names as he likes.
-func domainOf(lower []byte) string {
-	text := packet.Text(lower)
-	if domain, err := publicsuffix.EffectiveTLDPlusOne(text); err == nil {
+func domainOf(host string) string {
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return domain
 	}
-	return text
+	return host
 }
 
 // fetch asks, and seals what comes.
@@ -103,9 +102,10 @@ func (v *view) fail(key, lower []byte, q upstream.Question, cause error) (*cache
 
 func (v *view) refused(lower []byte, addrs []netip.Addr, from netip.AddrPort) {
 	host := packet.Text(lower)
+	r := Refusal{View: v.Name, Host: host, Domain: domainOf(host), Addresses: addrs, Upstream: from}
 	v.counts.refused.Add(float64(len(addrs)))
-	v.s.config.Log.Warn("addresses taken out of an answer", "view", v.Name, "host", host, "addresses", addrs, "upstream", from)
+	v.s.taken.say(r, v.s.now())
 	if v.s.config.OnRefuse != nil {
-		v.s.config.OnRefuse(Refusal{View: v.Name, Host: host, Addresses: addrs, Upstream: from})
+		v.s.config.OnRefuse(r)
 	}
 }

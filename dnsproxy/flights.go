@@ -7,20 +7,20 @@ import (
 	"github.com/sallyport/sallyport/dnsproxy/limit"
 )
 
-// flights makes one upstream question of many askers'. Unlike x/sync/singleflight it is bounded, in all and for the names of
-// each domain, and it can be waited for when the server stops. Whoever joins may leave early; the flight goes on.
+// flights makes one upstream question of many askers'. Unlike x/sync/singleflight it is bounded, in all, for each asker
+// that is known and for the names of each domain, and it can be waited for when the server stops. Whoever joins may leave early; the flight goes on.
 type flights struct {
 	mu      sync.Mutex
 	running map[string]*flight
-	room    *limit.Shares // of domains
+	room    *limit.Shares
 	wg      sync.WaitGroup
 }
 
-// fetch is how an answer is asked for and kept: under which key, and of which domain it is.
+// fetch is how an answer is asked for and kept: under which key, and whose place it takes meanwhile.
 type fetch struct {
-	key    []byte
-	domain string
-	do     func() (*cache.Entry, error)
+	key   []byte
+	share limit.Share
+	do    func() (*cache.Entry, error)
 }
 
 // flight is one question upstream. entry and err may be read when done is closed.
@@ -56,7 +56,7 @@ func (f *flights) start(of fetch) (own *flight, started bool, err error) {
 	if running, ok := f.running[string(of.key)]; ok {
 		return running, false, nil
 	}
-	if !f.room.Take(of.domain) {
+	if !f.room.Take(of.share) {
 		return nil, false, errBusy
 	}
 	own = &flight{done: make(chan struct{})}
@@ -68,7 +68,7 @@ func (f *flights) land(of fetch, own *flight) {
 	own.entry, own.err = of.do()
 	f.mu.Lock()
 	delete(f.running, string(of.key))
-	f.room.Leave(of.domain)
+	f.room.Leave(of.share)
 	f.mu.Unlock()
 	close(own.done)
 }

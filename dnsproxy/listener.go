@@ -16,8 +16,7 @@ import (
 // listener is one address of a view, for UDP and TCP.
 type listener struct {
 	view  *view
-	of    string // whose questions it takes, where those are one client's; "" elsewhere
-	batch int    // datagrams that are read at a time
+	batch int // datagrams that are read at a time
 	addr  netip.AddrPort
 	udp   *datagram.Socket
 	tcp   *net.TCPListener

@@ -11,8 +11,9 @@ import (
 )
 
 // Open answers a view's questions on further sockets, of the caller's making, from now on until end is called or Serve ends; then they are
-// closed. A node's agent opens them in its pods' networks, and says of which namespace those are: the table may have names for that alone.
-func (s *Server) Open(view, namespace string, packets net.PacketConn, streams net.Listener) (end func(), err error) {
+// closed. A node's agent opens them in its pods' networks, and says which pods those are: the table may have names for their namespaces alone, and what one
+// pod asks for leaves room for others. Their addresses do not tell them apart: in each network they are the same.
+func (s *Server) Open(view string, asker Asker, packets net.PacketConn, streams net.Listener) (end func(), err error) {
 	v := s.view(view)
 	udp, isUDP := packets.(*net.UDPConn)
 	tcp, isTCP := streams.(*net.TCPListener)
@@ -24,8 +25,8 @@ func (s *Server) Open(view, namespace string, packets net.PacketConn, streams ne
 		return nil, err
 	}
 	of := *v
-	of.namespace = namespace
-	l := &listener{view: &of, of: socket.Addr().String(), batch: datagram.Small, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
+	of.Asker, of.asker, of.of, of.namespace = &asker, asker.Key(), asker.Key(), asker.Namespace
+	l := &listener{view: &of, batch: datagram.Small, udp: socket, tcp: tcp, addr: socket.Addr(), conns: map[*held]struct{}{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.base.Err() != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// openForPod opens sockets as a node's agent does in the network of a pod.
+// openForPod opens sockets as a node's agent does in the network of a pod, which is another one each time.
 func openForPod(t *testing.T, s *Server) net.PacketConn {
 	t.Helper()
 	packets, _ := openSockets(t, s)
@@ -33,7 +33,8 @@ func openSockets(t *testing.T, s *Server) (net.PacketConn, net.Listener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Open("resolver", "shop", packets, streams); err != nil {
+	pod := Asker{Namespace: "shop", Name: packets.LocalAddr().String()}
+	if _, err := s.Open("resolver", pod, packets, streams); err != nil {
 		t.Fatal(err)
 	}
 	return packets, streams

@@ -59,11 +59,11 @@ var reasonsOdd = [limit.OddCount]string{
 type policy struct {
 	Policy
 	local         [][]byte // wire format
-	upstream, odd *limit.Buckets
+	upstream, odd *limit.Buckets[client]
 }
 
 func newPolicy(p Policy) (*policy, error) {
-	ready := &policy{Policy: p, upstream: limit.New(p.Upstream, p.Clients), odd: limit.New(p.Odd, p.Clients)}
+	ready := &policy{Policy: p, upstream: limit.New[client](p.Upstream, p.Clients), odd: limit.New[client](p.Odd, p.Clients)}
 	for i, domain := range p.Local {
 		if err := (name.Name{Host: domain}).Validate(); err != nil {
 			return nil, fmt.Errorf("dns: policy: local[%d]: %w", i, err)
@@ -119,11 +119,11 @@ func (v *view) limited(c *call) string {
 	if odd != limit.Usual {
 		v.counts.odd[odd].Inc()
 	}
-	p, now, client := v.policy.Load(), v.s.now(), c.client.Addr()
+	p, now, from := v.policy.Load(), v.s.now(), v.clientOf(c)
 	switch {
-	case odd != limit.Usual && !p.odd.Allow(client, now):
+	case odd != limit.Usual && !p.odd.Allow(from, now):
 		return reasonsOdd[odd]
-	case !p.upstream.Allow(client, now):
+	case !p.upstream.Allow(from, now):
 		return reasonRate
 	default:
 		return ""

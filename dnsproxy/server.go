@@ -27,6 +27,7 @@ type Server struct {
 	flights  flights
 	routes   *routes
 	metrics  *metrics
+	taken    *takenLog
 	origin   time.Time
 	staleTTL uint32
 
@@ -48,7 +49,7 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("dns: views: %d are configured; between 1 and 255 are needed", len(config.Views))
 	}
 	s := &Server{
-		config: config, table: newTable(), cache: cache.New(config.CacheBytes), metrics: newMetrics(),
+		config: config, table: newTable(), cache: cache.New(config.CacheBytes), metrics: newMetrics(), taken: newTakenLog(config.Log),
 		origin: config.Now(), staleTTL: max(seconds(config.StaleTTL), 1), slots: limit.NewShares(config.MaxInFlight),
 		flights: flights{running: map[string]*flight{}, room: limit.NewShares(config.MaxUpstream)},
 	}
@@ -61,6 +62,9 @@ func New(config Config) (*Server, error) {
 			return nil, fmt.Errorf("dns: views[%d].name %q: must be set and be the only one", i, v.Name)
 		}
 		w := &view{View: v, id: byte(i), s: s, counts: s.metrics.view(v.Name), policy: &atomic.Pointer[policy]{}}
+		if v.Asker != nil {
+			w.asker = v.Asker.Key()
+		}
 		for _, domain := range v.Search {
 			if err := (name.Name{Host: domain}).Validate(); err != nil {
 				return nil, fmt.Errorf("dns: views[%d].search: %w", i, err)

@@ -161,14 +161,14 @@ func (st *stream) answer(base context.Context, c *call, msg, out []byte) ([]byte
 		return answer, st.write(answer)
 	}
 	st.waiting <- struct{}{}
-	if !st.view.s.slots.Take(st.of) {
+	if !st.view.s.slots.Take(st.view.share()) {
 		<-st.waiting
 		st.view.s.metrics.drops.WithLabelValues("in-flight").Inc()
 		return out, st.write(st.view.failed(c, out, packet.EDENotReady, errBusy))
 	}
 	kept := c.clone(msg)
 	st.working.Go(func() {
-		defer func() { st.view.s.slots.Leave(st.of); <-st.waiting; st.rest() }()
+		defer func() { st.view.s.slots.Leave(st.view.share()); <-st.waiting; st.rest() }()
 		st.write(st.view.slow(base, kept, make([]byte, 2, 514)))
 	})
 	return out, true

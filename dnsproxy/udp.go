@@ -63,13 +63,13 @@ func (l *listener) answer(base context.Context, c *call, q datagram.Question, ou
 // later lets a goroutine of its own answer c. Without a free slot it answers SERVFAIL at once.
 func (l *listener) later(base context.Context, c *call, q datagram.Question, out []byte) ([]byte, bool) {
 	v := l.view
-	if !v.s.slots.Take(l.of) {
+	if !v.s.slots.Take(v.share()) {
 		v.s.metrics.drops.WithLabelValues("in-flight").Inc()
 		return v.failed(c, out, packet.EDENotReady, errBusy), true
 	}
 	kept, control := c.clone(q.Message), append([]byte(nil), q.Control...)
 	v.s.working.Go(func() {
-		defer v.s.slots.Leave(l.of)
+		defer v.s.slots.Leave(v.share())
 		if err := l.udp.Reply(v.slow(base, kept, nil), control, kept.client); err != nil {
 			v.s.config.Log.Debug("an answer could not be sent", "view", v.Name, "client", kept.client, "error", err)
 		}

@@ -19,8 +19,9 @@ type view struct {
 	s      *Server
 	counts viewCounts
 	policy *atomic.Pointer[policy] // see Server.SetPolicy
-	// namespace is that of its clients, at a node; "" elsewhere.
-	namespace string
+	asker  string                  // the key of View.Asker, where there is one
+	// namespace is that of its clients, and of says whose questions share what there is with others', at a node; "" elsewhere.
+	namespace, of string
 }
 
 // accept answers what is no question for us. Otherwise ok is false and the call is ready for quick. An empty answer
@@ -163,7 +164,7 @@ func (v *view) denied(c *call, out []byte, rcode int, reason, said string) []byt
 
 // question is c in the words of policies and decisions.
 func (v *view) question(c *call) Question {
-	return Question{View: v.Name, Client: c.client, Name: packet.Text(c.Query.Name()), Type: c.Type, Known: c.known}
+	return Question{View: v.Name, Client: c.client, Asker: v.Asker, Name: packet.Text(c.Query.Name()), Type: c.Type, Known: c.known}
 }
 
 // failed answers SERVFAIL.

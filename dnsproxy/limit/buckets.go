@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
@@ -17,12 +16,12 @@ type Rate struct {
 	Burst     float64 // at once, after a pause; below 1: one second's worth
 }
 
-// Buckets hold a token bucket for each client. Of many clients those not seen for longest are forgotten, and start
+// Buckets hold a token bucket for each client, whatever tells these apart. Of many clients those not seen for longest are forgotten, and start
 // again with a full bucket. It is safe for concurrent use; nil lets everything through.
-type Buckets struct {
+type Buckets[K comparable] struct {
 	rate Rate
 	mu   sync.Mutex
-	seen *simplelru.LRU[netip.Addr, bucket]
+	seen *simplelru.LRU[K, bucket]
 }
 
 // bucket is what a client had left when it was seen last.
@@ -32,7 +31,7 @@ type bucket struct {
 }
 
 // New makes buckets for at most clients; nil without a rate.
-func New(rate Rate, clients int) *Buckets {
+func New[K comparable](rate Rate, clients int) *Buckets[K] {
 	if rate.PerSecond <= 0 {
 		return nil
 	}
@@ -42,16 +41,15 @@ func New(rate Rate, clients int) *Buckets {
 	if clients <= 0 {
 		clients = DefaultClients
 	}
-	seen, _ := simplelru.NewLRU[netip.Addr, bucket](clients, nil) // it fails only for a length below 1
-	return &Buckets{rate: rate, seen: seen}
+	seen, _ := simplelru.NewLRU[K, bucket](clients, nil) // it fails only for a length below 1
+	return &Buckets[K]{rate: rate, seen: seen}
 }
 
 // Allow takes a token of client's, if there is one. now is the time since any fixed moment.
-func (b *Buckets) Allow(client netip.Addr, now time.Duration) bool {
+func (b *Buckets[K]) Allow(client K, now time.Duration) bool {
 	if b == nil {
 		return true
 	}
-	client = client.Unmap().WithZone("")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had, ok := b.seen.Get(client)
@@ -69,7 +67,7 @@ func (b *Buckets) Allow(client netip.Addr, now time.Duration) bool {
 }
 
 // Clients is how many are told apart now.
-func (b *Buckets) Clients() int {
+func (b *Buckets[K]) Clients() int {
 	if b == nil {
 		return 0
 	}

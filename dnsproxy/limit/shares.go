@@ -9,38 +9,52 @@ type Shares struct {
 
 	mu    sync.Mutex
 	taken int
-	of    map[string]int
+	of    map[Share]int
 }
 
-// NewShares makes shares of so many.
-func NewShares(most int) *Shares { return &Shares{most: most, of: map[string]int{}} }
+// Share is whose one is. Of is an asker; "" is nobody in particular, who may have all. Part is of what among his it is, where those share what he
+// may have as askers do: a part may have as many as are left beside what he has already; "" is nothing in particular.
+type Share struct{ Of, Part string }
 
-// Take takes one for an asker; "" is nobody in particular, who may have all. ok is false where there is none for him: otherwise he has to
-// Leave it.
-func (s *Shares) Take(asker string) (ok bool) {
+// NewShares makes shares of so many.
+func NewShares(most int) *Shares { return &Shares{most: most, of: map[Share]int{}} }
+
+// Take takes one. ok is false where there is none for him: otherwise he has to Leave it.
+func (s *Shares) Take(share Share) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.most - s.taken
-	if left <= 0 || asker != "" && s.of[asker] >= left {
+	if share.Of != "" {
+		left -= s.of[Share{Of: share.Of}]
+	}
+	if left <= 0 || share.Part != "" && s.of[share] >= left {
 		return false
 	}
-	s.taken++
-	if asker != "" {
-		s.of[asker]++
-	}
+	s.count(share, 1)
 	return true
 }
 
 // Leave gives one back.
-func (s *Shares) Leave(asker string) {
+func (s *Shares) Leave(share Share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken--
-	if asker == "" {
-		return
+	s.count(share, -1)
+}
+
+// count adds to what is taken. The lock is held.
+func (s *Shares) count(share Share, more int) {
+	s.taken += more
+	if share.Of != "" {
+		s.add(Share{Of: share.Of}, more)
 	}
-	if s.of[asker]--; s.of[asker] == 0 {
-		delete(s.of, asker)
+	if share.Part != "" {
+		s.add(share, more)
+	}
+}
+
+func (s *Shares) add(share Share, more int) {
+	if s.of[share] += more; s.of[share] == 0 {
+		delete(s.of, share)
 	}
 }
 

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
@@ -133,6 +135,32 @@ func TestUnregisteredNamesOfASidecar(t *testing.T) {
 	expect("one name less", map[string]string{"vip.test": "NXDOMAIN"})
 	apply([]string{name.Everything}, all...)
 	expect("taken back", open)
+}
+
+// TestLimitsOfASidecar: what its pod asks is counted as one client's, from whatever address; where others can ask, too, these have their own.
+func TestLimitsOfASidecar(t *testing.T) {
+	r := served(t, bootstrap.Sidecar, nil)
+	if refused := r.apply([]*discoveryv3.Resource{restOf(name.Defaults{Rate: 1e-6})}, nil); len(refused) > 0 { // one, and no more in days
+		t.Fatal(refused)
+	}
+	for i, want := range []int{dns.RcodeSuccess, dns.RcodeServerFailure, dns.RcodeServerFailure} {
+		client := dns.Client{Timeout: time.Minute, Dialer: &net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, byte(i), 1)}}}
+		reply, _, err := client.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.test.", i), dns.TypeA), r.Addr(appView).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply.Rcode != want {
+			t.Errorf("question %d: %s", i, dns.RcodeToString[reply.Rcode])
+		}
+	}
+	c := &Config{Proxy: bootstrap.Options{Role: bootstrap.Sidecar, Namespace: "ns", Name: "web-1", ServiceAccount: "web"}}
+	for at, want := range map[string]bool{"127.0.0.1:15053": true, "[::1]:15053": true, "0.0.0.0:53": false, "10.0.0.1:53": false} {
+		c.DNSAddr = at
+		asker := c.asker()
+		if (asker != nil) != want || want && workloadOf(asker) != c.origin().Workload {
+			t.Errorf("at %s: %+v", at, asker)
+		}
+	}
 }
 
 // TestGatewayFollowsTheMesh: whom it asks, and what may be inside.

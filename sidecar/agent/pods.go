@@ -42,8 +42,8 @@ type PodParts struct {
 	Settled      func() bool                                    // Envoy has all that the controller says, but for listeners; the same of DNS
 	Warming      func(context.Context) bool                     // Envoy has listeners that do not listen yet, or does not say
 	HandIn       func(ctx context.Context, folder string) error // the audit records that another agent left in its run directory
-	// DNS answers questions on sockets that were opened in a pod of a namespace, until the function that it gives is called.
-	DNS func(namespace string, packets net.PacketConn, streams net.Listener) (end func(), err error)
+	// DNS answers questions on sockets that were opened in a pod, which are all taken for its own, until the function that it gives is called.
+	DNS func(pod record.Workload, packets net.PacketConn, streams net.Listener) (end func(), err error)
 }
 
 func (a *agent) openPods() (err error) {
@@ -55,13 +55,10 @@ func (a *agent) openPods() (err error) {
 	a.pods, err = a.cfg.Pods(PodParts{
 		Log: a.cfg.Log, Certificates: a.certificates, Warming: a.warming, HandIn: a.handIn,
 		Settled: func() bool { return a.relay.Settled() && a.dns.Names().Ready() },
-		DNS: func(namespace string, p net.PacketConn, l net.Listener) (func(), error) {
-			return a.dns.Open(appView, namespace, p, l)
+		DNS: func(pod record.Workload, p net.PacketConn, l net.Listener) (func(), error) {
+			return a.dns.Open(appView, askerOf(pod), p, l)
 		},
 	})
-	if err == nil {
-		a.refusals.whose = a.pods.Whose
-	}
 	return err
 }
 

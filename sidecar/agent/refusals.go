@@ -3,17 +3,17 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/sallyport/sallyport/dnsproxy/limit"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
 // Bounds of what refused answers may write: a name that is asked for all day makes one record a minute.
 const (
 	refusalsEvery = time.Minute
-	refusedHosts  = 1024 // told apart at a time; further ones share a record
+	refusedHosts  = 1024 // told apart at a time, which pods and domains share; further ones of a pod share a record
 )
 
 // refusals turns what the resolver refused into audit records.
@@ -22,10 +22,10 @@ type refusals struct {
 	append func(record.Record) error
 	origin record.Record // who reports
 	now    func() time.Time
-	whose  func(netip.Addr) (record.Workload, bool) // of a node's agent: the pod at an address
 
 	mu        sync.Mutex
 	seen      map[string]*refused // by what is the same about them
+	room      *limit.Shares       // for what is told apart
 	decidedBy record.Object       // who refuses names that are not registered
 }
 
@@ -34,18 +34,21 @@ type refused struct {
 	told  time.Time
 	count int // since told
 	last  refusal
+	apart bool // it has a place of its own
 }
 
 // refusal is one refused question or answer.
 type refusal struct {
 	key    string // what is the same about those that share a record
+	pod    string // whose question it is, at a node
+	of     string // who has its place: such a pod, or the domain of an answer; "" has not to share with others
 	kind   uint16 // of the question that was asked; 0 for answers
 	record record.Record
 	reason func(r refusal, count int) string
 }
 
-// others stands for all refusals beyond those that are told apart.
-const others = ""
+// others stands for all refusals of a pod beyond those that are told apart.
+const others = "others "
 
 // note takes one refusal: the first of its kind is recorded at once. Of a question for a name only those of the type
 // that came first count: A and AAAA are one try.
@@ -53,10 +56,11 @@ func (r *refusals) note(one refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil {
-		r.seen = map[string]*refused{}
+		r.seen, r.room = map[string]*refused{}, limit.NewShares(refusedHosts)
 	}
-	if r.seen[one.key] == nil && len(r.seen) >= refusedHosts {
-		one.key, one.kind, one.reason = others, 0, reasonOfOthers
+	apart := r.seen[one.key] == nil && r.room.Take(limit.Share{Of: one.of})
+	if r.seen[one.key] == nil && !apart {
+		one.key, one.kind, one.reason = others+one.pod, 0, reasonOfOthers
 	}
 	if known := r.seen[one.key]; known != nil {
 		if known.last.kind == one.kind {
@@ -65,7 +69,7 @@ func (r *refusals) note(one refusal) {
 		}
 		return
 	}
-	r.seen[one.key] = &refused{told: r.now(), last: one}
+	r.seen[one.key] = &refused{told: r.now(), last: one, apart: apart}
 	r.record(one, 1)
 }
 
@@ -95,6 +99,9 @@ func (r *refusals) tell(age time.Duration) {
 		case now.Sub(known.told) < age:
 		case known.count == 0:
 			delete(r.seen, key)
+			if known.apart {
+				r.room.Leave(limit.Share{Of: known.last.of})
+			}
 		default:
 			r.record(known.last, known.count)
 			known.told, known.count = now, 0
@@ -123,11 +130,9 @@ func (r *refusals) record(of refusal, count int) {
 	one.Direction, one.Host, one.Destination, one.Path = record.Outbound, own.Host, own.Destination, own.Path
 	if own.Source != "" {
 		one.Source = own.Source
-		if from, err := netip.ParseAddrPort(own.Source); err == nil && r.whose != nil {
-			if w, ok := r.whose(from.Addr()); ok {
-				one.Workload = w
-			}
-		}
+	}
+	if own.Workload != (record.Workload{}) {
+		one.Workload = own.Workload
 	}
 	if own.Path == record.PathBlackhole {
 		one.DecidedBy = r.decidedBy

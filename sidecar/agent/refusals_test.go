@@ -22,7 +22,9 @@ import (
 )
 
 func answer(host, addr string) dnsproxy.Refusal {
-	return dnsproxy.Refusal{View: "resolver", Host: host, Addresses: []netip.Addr{netip.MustParseAddr(addr)}}
+	labels := strings.Split(host, ".")
+	domain := strings.Join(labels[len(labels)-2:], ".")
+	return dnsproxy.Refusal{View: "resolver", Host: host, Domain: domain, Addresses: []netip.Addr{netip.MustParseAddr(addr)}}
 }
 
 func TestRefusalsAreRecordedOnceAMinute(t *testing.T) {
@@ -80,9 +82,99 @@ func TestRefusalsOfManyHostsAreBounded(t *testing.T) {
 	for i := range 3 * refusedHosts {
 		r.noteAnswer(answer(fmt.Sprintf("%d.evil.test", i), "10.0.0.1"))
 	}
+	if r.noteAnswer(answer("www.good.test", "10.0.0.1")); got[len(got)-1].Host != "www.good.test" {
+		t.Error("names of one domain leave no room for another's")
+	}
+	for i := range 3 * refusedHosts {
+		r.noteAnswer(answer(fmt.Sprintf("www.evil%d.test", i), "10.0.0.1"))
+	}
+	if r.len() != refusedHosts+1 {
+		t.Errorf("%d hosts", r.len())
+	}
 	r.tell(0)
-	if len(got) != refusedHosts+2 || r.len() > refusedHosts+1 {
-		t.Errorf("%d records, %d hosts", len(got), r.len())
+	if len(got) != refusedHosts+2 {
+		t.Errorf("%d records", len(got))
+	}
+	r.tell(0)
+	if r.noteAnswer(answer("n.evil.test", "10.0.0.1")); r.len() != 1 || r.room.Taken() != 1 {
+		t.Errorf("%d hosts are remembered, %d places are taken", r.len(), r.room.Taken())
+	}
+}
+
+// TestDeniedQuestionsOfPods: at a node each pod's denied questions are its own, of the same name, too, whatever addresses they say that they come from; a
+// pod that asks for ever more names leaves others' told apart, and what is not told apart is said of who asked. A pod's own proxy has no others to leave room for.
+func TestDeniedQuestionsOfPods(t *testing.T) {
+	var got []record.Record
+	node := record.Workload{Principal: "spiffe://m/ns/mesh/sa/node", Namespace: "mesh", ServiceAccount: "node", Name: "node-1"}
+	r := &refusals{
+		log: slog.New(slog.DiscardHandler), now: time.Now, origin: record.Record{Proxy: "p", Reporter: record.ReporterSidecar, Workload: node},
+		append: func(one record.Record) error { got = append(got, one); return nil },
+	}
+	pod := func(name string) record.Workload {
+		return record.Workload{Principal: "spiffe://m/ns/shop/sa/" + name, Namespace: "shop", ServiceAccount: name, Name: name + "-1"}
+	}
+	asks := func(pod record.Workload, host string, limited bool) {
+		asker := askerOf(pod)
+		d := question(host, dns.TypeA)
+		d.Asker, d.Client = &asker, netip.MustParseAddrPort("127.0.0.1:4000")
+		if limited {
+			d.Source, d.Reason = dnsproxy.FromLimit, "too many"
+		}
+		r.noteQuestion(d)
+	}
+	count := func(pod record.Workload) (n int) {
+		for _, one := range got {
+			if one.Workload == pod {
+				n++
+			}
+		}
+		return n
+	}
+	names := []string{"a", "b", "c"}
+	for _, limited := range []bool{false, true} {
+		got = nil
+		for range 2 {
+			for _, name := range names {
+				asks(pod(name), "nobody.test", limited)
+			}
+		}
+		r.tell(0)
+		for _, name := range names {
+			if n := count(pod(name)); n != 2 {
+				t.Errorf("of %s there are %d records, want one of its first question and one of its second", name, n)
+			}
+		}
+	}
+	for range 2 { // what was counted, and then what was not asked again
+		r.tell(0)
+	}
+	got = nil
+	for _, name := range []string{"a", "b"} {
+		for i := range 3 * refusedHosts {
+			asks(pod(name), fmt.Sprintf("n%d.evil.test", i), false)
+		}
+	}
+	asks(pod("c"), "nobody.test", false)
+	if r.len() > refusedHosts {
+		t.Errorf("%d names are told apart", r.len())
+	}
+	r.tell(0)
+	for name, want := range map[string]string{"a": "further ones 2559 times", "b": "further ones 2815 times", "c": "nobody.test is not registered"} {
+		if !slices.ContainsFunc(got, func(r record.Record) bool { return r.Workload == pod(name) && strings.Contains(r.Reason, want) }) {
+			t.Errorf("of %s nothing says %q", name, want)
+		}
+	}
+	if count(node) != 0 {
+		t.Errorf("%d records are the node's own", count(node))
+	}
+	for range 2 {
+		r.tell(0)
+	}
+	for i := range refusedHosts {
+		asks(node, fmt.Sprintf("n%d.own.test", i), false)
+	}
+	if r.len() != refusedHosts || count(node) != refusedHosts {
+		t.Errorf("of its own pod %d names are told apart, in %d records", r.len(), count(node))
 	}
 }
 

@@ -16,6 +16,7 @@ func (r *refusals) noteAnswer(answer dnsproxy.Refusal) {
 	}
 	r.note(refusal{
 		key:    "answer " + answer.Host,
+		of:     "domain " + answer.Domain,
 		record: record.Record{Host: answer.Host, Destination: answer.Addresses[0].String(), Path: path},
 		reason: reasonOfAnswer,
 	})
@@ -24,16 +25,25 @@ func (r *refusals) noteAnswer(answer dnsproxy.Refusal) {
 // noteQuestion takes a question that was denied. Those with a filtered answer are in noteAnswer's hands.
 func (r *refusals) noteQuestion(d dnsproxy.Decision) {
 	one := refusal{kind: d.Type, record: record.Record{Host: d.Name, Source: d.Client.String()}}
+	who := d.Client.Addr().String()
+	if d.Asker != nil {
+		// A pod of the same name may be another workload's.
+		one.record.Workload, who = workloadOf(d.Asker), d.Asker.Principal+" "+d.Asker.Key()
+		// There are no others that the proxy's own pod has to leave room for.
+		if one.record.Workload != r.origin.Workload {
+			one.pod, one.of = who, "pod "+who
+		}
+	}
 	switch {
 	case d.Filtered:
 		return
 	case d.Source == dnsproxy.FromLimit: // a tunnel's names are all different
-		one.key, one.kind = "limit "+d.Client.Addr().String()+" "+d.Reason, 0
+		one.key, one.kind = "limit "+who+" "+d.Reason, 0
 		one.reason = func(of refusal, count int) string {
 			return fmt.Sprintf("%s: not asked%s, %s the last", d.Reason, times(count), of.record.Host)
 		}
 	default:
-		one.key, one.record.Path, one.reason = "question "+d.Name, record.PathBlackhole, reasonOfQuestion
+		one.key, one.record.Path, one.reason = "question "+one.pod+" "+d.Name, record.PathBlackhole, reasonOfQuestion
 	}
 	r.note(one)
 }
@@ -48,7 +58,16 @@ func reasonOfAnswer(r refusal, count int) string {
 }
 
 func reasonOfOthers(r refusal, count int) string {
-	return fmt.Sprintf("more than %d names were refused at a time: further ones%s, %s the last", refusedHosts, times(count), r.record.Host)
+	return fmt.Sprintf("more names were refused at a time than are told apart: further ones%s, %s the last", times(count), r.record.Host)
+}
+
+// askerOf and workloadOf say the same of a workload in the resolver's words and in the log's.
+func askerOf(w record.Workload) dnsproxy.Asker {
+	return dnsproxy.Asker{Principal: w.Principal, Namespace: w.Namespace, ServiceAccount: w.ServiceAccount, Name: w.Name}
+}
+
+func workloadOf(a *dnsproxy.Asker) record.Workload {
+	return record.Workload{Principal: a.Principal, Namespace: a.Namespace, ServiceAccount: a.ServiceAccount, Name: a.Name}
 }
 
 func times(count int) string {

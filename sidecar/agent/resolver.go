@@ -69,7 +69,7 @@ func (c *Config) resolver(metrics prometheus.Registerer, refusals *refusals, bes
 		}
 		r.flags = r.flags.With(mesh)
 		envoys.Listen = []string{c.ResolverAddr}
-		config.Views = []dnsproxy.View{{Name: appView, Listen: c.appsAt(), Names: true, Search: c.searchDomains(), Use: r.useName}, envoys}
+		config.Views = []dnsproxy.View{{Name: appView, Listen: c.appsAt(), Asker: c.asker(), Names: true, Search: c.searchDomains(), Use: r.useName}, envoys}
 	}
 	r.allowed.Store(&answers{private: r.flags})
 	if r.Server, err = dnsproxy.New(config); err != nil {
@@ -84,6 +84,16 @@ func (c *Config) appsAt() []string {
 		return nil
 	}
 	return []string{c.DNSAddr}
+}
+
+// asker is the sidecar's own workload, where nobody else can ask. A node's agent says whose each socket is that it opens.
+func (c *Config) asker() *dnsproxy.Asker {
+	at, err := netip.ParseAddrPort(c.DNSAddr)
+	if c.node() || err != nil || !at.Addr().IsLoopback() {
+		return nil
+	}
+	own := askerOf(c.origin().Workload)
+	return &own
 }
 
 // searchDomains are those that Kubernetes writes into every pod's resolv.conf.

@@ -46,8 +46,8 @@ type Config struct {
 	Warming      func(context.Context) bool // Envoy has listeners that do not listen yet, or does not say
 	// HandIn hands in the audit records that an agent left in its folder.
 	HandIn func(ctx context.Context, folder string) error
-	// DNS answers questions on sockets that were opened in a pod of a namespace, until the function that it gives is called.
-	DNS func(namespace string, packets net.PacketConn, streams net.Listener) (end func(), err error)
+	// DNS answers questions on sockets that were opened in a pod, which are all taken for its own, until the function that it gives is called.
+	DNS func(pod record.Workload, packets net.PacketConn, streams net.Listener) (end func(), err error)
 	// Found is the folder where the runtime keeps what CNI plugins were called with (/var/lib/cni/results): pods that nobody told of are
 	// found there; "" where there is none.
 	Found string
@@ -383,8 +383,12 @@ func (p *Pods) Whose(addr netip.Addr) (record.Workload, bool) {
 	defer p.mu.Unlock()
 	for _, r := range p.remote {
 		if slices.Contains(r.Addresses, addr.Unmap().String()) {
-			return record.Workload{Principal: r.Identity, Namespace: r.Namespace, ServiceAccount: r.Account, Name: r.Name}, true
+			return workloadOf(r), true
 		}
 	}
 	return record.Workload{}, false
+}
+
+func workloadOf(r ambient.Pod) record.Workload {
+	return record.Workload{Principal: r.Identity, Namespace: r.Namespace, ServiceAccount: r.Account, Name: r.Name}
 }

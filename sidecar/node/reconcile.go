@@ -353,7 +353,7 @@ func (p *Pods) begin(ctx context.Context, s *served) (err error) {
 	if s.ready = ready; uncertified != nil {
 		return fmt.Errorf("certificate: %w", uncertified)
 	}
-	if s.names, s.endNames, err = p.openNames(s.local.Namespace, s.network, s.ipv6); err != nil {
+	if s.names, s.endNames, err = p.openNames(workloadOf(s.remote), s.network, s.ipv6); err != nil {
 		return fmt.Errorf("DNS: %w", err)
 	}
 	s.ended = make(chan struct{})

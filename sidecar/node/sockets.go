@@ -9,16 +9,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
 // openNames answers the DNS of a pod in its own network, asked over IPv4 and, where the pod has that, over IPv6.
-func (p *Pods) openNames(namespace, network string, ipv6 bool) (sockets []syscall.Conn, end func(), err error) {
-	sockets, end4, err := p.openNamesAt(namespace, network, "4", "127.0.0.1")
+func (p *Pods) openNames(pod record.Workload, network string, ipv6 bool) (sockets []syscall.Conn, end func(), err error) {
+	sockets, end4, err := p.openNamesAt(pod, network, "4", "127.0.0.1")
 	if err != nil || !ipv6 {
 		return sockets, end4, err
 	}
-	more, end6, err := p.openNamesAt(namespace, network, "6", "::1")
+	more, end6, err := p.openNamesAt(pod, network, "6", "::1")
 	if errors.Is(err, unix.EADDRNOTAVAIL) { // its loopback interface has no such address: what is asked over IPv6 goes nowhere
 		return sockets, end4, nil
 	}
@@ -30,7 +31,7 @@ func (p *Pods) openNames(namespace, network string, ipv6 bool) (sockets []syscal
 }
 
 // openNamesAt does so at one address. Another agent may answer there already: who holds the node is asked.
-func (p *Pods) openNamesAt(namespace, network, family, ip string) (sockets []syscall.Conn, end func(), err error) {
+func (p *Pods) openNamesAt(pod record.Workload, network, family, ip string) (sockets []syscall.Conn, end func(), err error) {
 	var packets net.PacketConn
 	var streams net.Listener
 	addr := net.JoinHostPort(ip, fmt.Sprint(redirect.AmbientDNSPort))
@@ -52,7 +53,7 @@ func (p *Pods) openNamesAt(namespace, network, family, ip string) (sockets []sys
 	holds := p.holds
 	p.mu.Unlock()
 	p.choose(sockets, holds)
-	end, err = p.cfg.DNS(namespace, packets, streams)
+	end, err = p.cfg.DNS(pod, packets, streams)
 	if err != nil {
 		return nil, nil, errors.Join(err, packets.Close(), streams.Close())
 	}
