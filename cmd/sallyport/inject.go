@@ -38,6 +38,9 @@ func injectCommand() *cobra.Command {
 ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, Jobs, CronJobs and lists of them are changed; everything else is
 printed byte for byte. Pods that say sidecar.istio.io/inject: "false", use the node's network or have their proxy stay as they are.
 
+HTTP hooks (postStart, preStop) of containers are called by the agent, after each run at other paths, which nobody can guess: applying
+what a new run printed makes pods that have them anew.
+
 The settings are those of --injection-config, or with --kubeconfig or --context those of the cluster (ConfigMap
 sallyport-injector of the control plane's namespace), or else the defaults. What became of each object, and warnings, go to
 standard error. The exit code is 1 when an object asks for what cannot be; nothing is printed then.`,

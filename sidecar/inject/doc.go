@@ -3,7 +3,7 @@
 // container.
 //
 // In: a pod, its namespace's labels and the Settings; out: a changed copy, or the reason why there is none. Inject is a
-// pure function. Handler puts it behind a mutating admission webhook; package manifest runs it over YAML files.
+// pure function, but for the secrets of hooks (Settings.Secret). Handler puts it behind a mutating admission webhook; package manifest runs it over YAML files.
 //
 // The rules of who is injected, labels, annotations and their meaning are Istio's
 // (https://istio.io/latest/docs/reference/config/annotations/). Unlike there, an annotation whose value cannot be used

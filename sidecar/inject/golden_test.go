@@ -67,6 +67,8 @@ func injectFiles(t *testing.T, files map[string][]byte) string {
 			t.Fatal(err)
 		}
 	}
+	made := 0
+	settings.Secret = func() string { made++; return fmt.Sprintf("SECRET%d", made) }
 	before := pod.DeepCopy()
 	result, err := Inject(&pod, ns, settings)
 	if diff := cmp.Diff(before, &pod); diff != "" {

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"strings"
 
@@ -11,12 +12,16 @@ import (
 )
 
 // rewriteProbes points the application's probes and HTTP hooks to the agent, and gives the originals for
-// appprobe.Variable; "" when there are none. Commands (exec) run in the container and stay.
+// appprobe.Variable; "" when there are none. Commands (exec) run in the container and stay. Everybody reaches the agent, and a hook changes something: so it is at a path that only who
+// may read the pod knows.
 func (r *reader) rewriteProbes(pod *corev1.Pod, o options) string {
 	if !o.RewriteAppHTTPProbe {
 		return ""
 	}
-	p := probeRewriter{reader: r, originals: appprobe.Probes{}, hookSeconds: 30}
+	p := probeRewriter{reader: r, originals: appprobe.Probes{}, hookSeconds: 30, secret: o.Secret}
+	if p.secret == nil {
+		p.secret = rand.Text
+	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace > 0 && *grace < 3600 {
 		p.hookSeconds = int32(*grace)
 	}
@@ -44,7 +49,8 @@ func (r *reader) rewriteProbes(pod *corev1.Pod, o options) string {
 type probeRewriter struct {
 	*reader
 	originals   appprobe.Probes
-	hookSeconds int32
+	hookSeconds int32 // for agents of before: this one leaves it to the kubelet
+	secret      func() string
 }
 
 func (p *probeRewriter) container(c *corev1.Container) {
@@ -80,7 +86,7 @@ func (p *probeRewriter) container(c *corev1.Container) {
 			continue
 		}
 		original.TimeoutSeconds = p.hookSeconds
-		path := appprobe.LifecyclePrefix + c.Name + "/" + hook.name
+		path := appprobe.LifecyclePrefix + c.Name + "/" + hook.name + "/" + p.secret()
 		p.originals[path] = original
 		*hook.of = corev1.LifecycleHandler{HTTPGet: toAgent(path)}
 	}

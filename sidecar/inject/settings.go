@@ -65,6 +65,8 @@ type Settings struct {
 	Permissions Permissions `json:"-"`
 	// Closed says whether what nobody registered stays in, for a pod with these labels; nil: that is not known, and is not so.
 	Closed func(namespace string, labels map[string]string) bool `json:"-"`
+	// Secret makes what nobody can guess, for the paths of hooks; nil: by chance.
+	Secret func() string `json:"-"`
 }
 
 // Redirect says which traffic is caught, in istio-init's words.

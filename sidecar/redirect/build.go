@@ -3,6 +3,7 @@ package redirect
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -70,6 +71,7 @@ func inboundRules(o Options) []string {
 		rules = append(rules, fmt.Sprintf("-p tcp -m tcp --dport %d -j RETURN", o.TunnelPort))
 	}
 	if !o.InboundPorts.All {
+		rules = append(rules, agentReturns(o)...)
 		for _, r := range o.InboundPorts.List {
 			rules = append(rules, "-p tcp "+dport("tcp", r)+" -j "+chainInRedirect)
 		}
@@ -79,6 +81,21 @@ func inboundRules(o Options) []string {
 		rules = append(rules, "-p tcp "+dport("tcp", r)+" -j RETURN")
 	}
 	return append(rules, "-p tcp -j "+chainInRedirect)
+}
+
+// agentPorts are where the agent and Envoy answer about themselves: the status, readiness, statistics.
+var agentPorts = []uint16{15020, 15021, 15090}
+
+// agentReturns leaves alone those of the agent's ports that are listed, or in a range that is. What is caught comes to the app from the proxy, and the agent
+// would take everybody's for the pod's own. With every port caught it is -d that names them.
+func agentReturns(o Options) []string {
+	var rules []string
+	for _, port := range agentPorts {
+		if slices.ContainsFunc(o.InboundPorts.List, func(r PortRange) bool { return r.contains(port) }) {
+			rules = append(rules, "-p tcp "+dport("tcp", PortRange{port, port})+" -j RETURN")
+		}
+	}
+	return rules
 }
 
 // strays leaves alone what is not for the pod: packets to addresses that it does not have, which a neighbour routed

@@ -154,16 +154,54 @@ func TestNotes(t *testing.T) {
 	}{
 		{[]string{"-o", "50:60"}, "DNS queries are not caught"},
 		{[]string{"-u", "0"}, "no process that runs as root"},
-		{[]string{"-b", "80,15000:15030"}, "lists 15000:15030, so it is caught"},
+		{[]string{"-b", "80,15000:15030", "-d", "15010,15020"}, "lists 15000:15030, so it is caught"},
 	} {
 		notes := strings.Join(Build(optionsFrom(t, c.args...)).Notes, "\n")
 		if !strings.Contains(notes, c.want) {
 			t.Errorf("%v: notes %q lack %q", c.args, notes, c.want)
 		}
 	}
-	for _, args := range [][]string{{}, {"-b", "80"}} {
+	for _, args := range [][]string{{}, {"-b", "80"}, {"-b", "1:65535"}} {
 		if notes := Build(optionsFrom(t, args...)).Notes; len(notes) > 0 {
 			t.Errorf("%v: unexpected notes: %q", args, notes)
 		}
 	}
+}
+
+// TestAgentsPortsAreLeftAlone: caught, what comes to them would come from the proxy, and everybody's words would be the pod's own. It is so whoever lists
+// them, or a range that they are in.
+func TestAgentsPortsAreLeftAlone(t *testing.T) {
+	for listed, leaves := range map[string][]string{
+		"1:65535": {"15020", "15021", "15090"}, "80,15020": {"15020"}, "15021:15100": {"15021", "15090"}, "80,15022:15089": nil, "*": {"15020", "15021", "15090"},
+	} {
+		for _, mode := range []string{"REDIRECT", "TPROXY"} {
+			for _, f := range Build(optionsFrom(t, "-b", listed, "-m", mode, "-d", "15090,15021,15020")).Families {
+				var left []string
+				for _, rule := range inboundOf(f) {
+					if rest, ok := strings.CutPrefix(rule, "-p tcp -m tcp --dport "); ok && strings.HasSuffix(rest, " -j RETURN") {
+						left = append(left, strings.TrimSuffix(rest, " -j RETURN"))
+					} else if to := target(rule); to == chainInRedirect || to == chainTProxy || to == chainDivert {
+						break // what comes below leaves nothing alone
+					}
+				}
+				left = slices.DeleteFunc(left, func(port string) bool { return port == "15008" })
+				slices.Sort(left)
+				if !slices.Equal(left, leaves) {
+					t.Errorf("-b %s -m %s, %s: %v are left alone, want %v", listed, mode, f.Family, left, leaves)
+				}
+			}
+		}
+	}
+}
+
+// inboundOf are the rules for what comes in by TCP.
+func inboundOf(f FamilyPlan) []string {
+	for _, t := range f.Tables {
+		for _, c := range t.Chains {
+			if c.Name == chainInbound && t.Name != "raw" {
+				return c.Rules
+			}
+		}
+	}
+	return nil
 }

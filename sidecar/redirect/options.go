@@ -3,6 +3,7 @@ package redirect
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -105,7 +106,8 @@ func (o Options) notes() []string {
 	}
 	for _, listed := range o.InboundPorts.List {
 		for _, r := range o.InboundPortsExclude {
-			if r.First <= listed.Last && listed.First <= r.Last {
+			agents := r.First == r.Last && slices.Contains(agentPorts, r.First) // see agentReturns
+			if !agents && r.First <= listed.Last && listed.First <= r.Last {
 				notes = append(notes, fmt.Sprintf("--istio-inbound-ports lists %s, so it is caught in spite of --istio-local-exclude-ports", listed))
 			}
 		}

@@ -44,6 +44,7 @@ func tproxyInbound(f Family, o Options) []string {
 	}
 	const established = " -m conntrack --ctstate RELATED,ESTABLISHED -j " + chainDivert
 	if !o.InboundPorts.All {
+		rules = append(rules, agentReturns(o)...)
 		for _, r := range o.InboundPorts.List {
 			rules = append(rules, "-p tcp "+dport("tcp", r)+established, "-p tcp "+dport("tcp", r)+" -j "+chainTProxy)
 		}

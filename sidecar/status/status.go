@@ -101,6 +101,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // patience is how long a client may take to ask, and takeWithin how long to take the page of metrics.
 const (
 	patience   = 5 * time.Second
@@ -121,11 +123,11 @@ func serve(ctx context.Context, group *errgroup.Group, listener net.Listener, ha
 	})
 }
 
-// local lets only the pod itself in.
+// local lets only the pod itself in. The proxy connects to its pod from another address of loopback (wire.PassthroughSource), whoever it does so for.
 func local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !from.Addr().Unmap().IsLoopback() {
+		if peer := from.Addr().Unmap(); err != nil || peer != loopback4 && peer != netip.IPv6Loopback() {
 			http.Error(w, "only from the pod itself (loopback)", http.StatusForbidden)
 			return
 		}

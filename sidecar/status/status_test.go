@@ -148,7 +148,8 @@ func TestDebugAndQuit(t *testing.T) {
 
 func TestOthersAreNotLocal(t *testing.T) {
 	for from, want := range map[string]int{
-		"127.0.0.1:5": 200, "[::1]:5": 200, "[::ffff:127.0.0.1]:5": 200, "10.0.0.1:5": 403, "[2001:db8::1]:5": 403, "nonsense": 403,
+		"127.0.0.1:5": 200, "[::1]:5": 200, "[::ffff:127.0.0.1]:5": 200, "10.0.0.1:5": 403,
+		"127.0.0.6:5": 403, "[::ffff:127.0.0.6]:5": 403, "[::6]:5": 403, // what the proxy lets in "[2001:db8::1]:5": 403, "nonsense": 403,
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/quitquitquit", nil)
 		r.RemoteAddr = from

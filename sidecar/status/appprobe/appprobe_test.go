@@ -48,6 +48,19 @@ func application(t *testing.T) http.Handler {
 			http.Redirect(w, r, "/round", http.StatusFound)
 		case "/hang":
 			<-r.Context().Done()
+		case "/hangup":
+			panic(http.ErrAbortHandler)
+		case "/short":
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusOK)
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			panic(http.ErrAbortHandler)
+		case "/unauthorized":
+			if r.Header.Get("Authorization") != "" || r.Header.Get("X-Hook") != "yes" {
+				http.Error(w, "no", http.StatusBadRequest)
+			}
 		default:
 			w.WriteHeader(http.StatusTeapot)
 		}

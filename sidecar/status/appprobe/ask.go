@@ -24,7 +24,7 @@ const (
 )
 
 // get performs an httpGet as a kubelet does: HTTPS without verification, redirects followed within the pod, one to
-// another host taken as success.
+// another host taken as success. An answer that ends too soon has a status, and is an error.
 func (h *handler) get(ctx context.Context, p *HTTPGet) (int, error) {
 	client := http.Client{
 		Transport: &http.Transport{
@@ -53,13 +53,11 @@ func (h *handler) get(ctx context.Context, p *HTTPGet) (int, error) {
 		return 0, err
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return 0, err
-	}
+	err = errors.Join(err, resp.Body.Close())
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return http.StatusOK, nil // the kubelet shall not follow it past the agent
+		return http.StatusOK, err // the kubelet shall not follow it past the agent
 	}
-	return resp.StatusCode, nil
+	return resp.StatusCode, err
 }
 
 func (h *handler) request(ctx context.Context, p *HTTPGet) (*http.Request, error) {

@@ -2,19 +2,22 @@ package appprobe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sallyport/sallyport/xds/wire"
 )
 
-// maxAtOnce bounds the probes that run at the same time; others wait for their turn within their timeout.
-const maxAtOnce = 16
+// maxHooks bounds the hooks that everybody may call and that run at the same time; others wait for their turn. Probes have none: of each path one runs (flights).
+const maxHooks = 16
 
 // Addresses that the pod's redirection knows as the proxy's own towards the application: connections from them are
 // not caught again.
@@ -25,37 +28,33 @@ var (
 
 // handler performs probes. It keeps no connections.
 type handler struct {
-	log    *slog.Logger
-	probes Probes
-	pod    netip.Addr
-	turns  chan struct{}
+	log     *slog.Logger
+	probes  Probes
+	pod     netip.Addr
+	flights flights
+	hooks   chan struct{} // who has a turn
 }
 
 // Handler serves the probes' paths by asking the pod at that address, which is where a kubelet would have asked; an
-// invalid address stands for 127.0.0.1. The answer is the application's status for httpGet, else 200 or 503.
+// invalid address stands for 127.0.0.1. The answer is the application's status for httpGet, else 200 or 503; a hook that fails has none: its connection ends.
 func Handler(probes Probes, pod netip.Addr, log *slog.Logger) http.Handler {
 	if !pod.IsValid() {
 		pod = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	return &handler{log: log, probes: probes, pod: pod.Unmap(), turns: make(chan struct{}, maxAtOnce)}
+	return &handler{log: log, probes: probes, pod: pod.Unmap(), flights: flights{of: map[string]*flight{}}, hooks: make(chan struct{}, maxHooks)}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, LifecyclePrefix) {
+		h.serveHook(w, r)
+		return
+	}
 	probe, listed := h.probes[r.URL.Path]
 	if !listed {
 		http.Error(w, "no such probe", http.StatusNotFound)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(max(probe.TimeoutSeconds, 1))*time.Second)
-	defer cancel()
-	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
-	case <-ctx.Done():
-		http.Error(w, "too many probes at once", http.StatusServiceUnavailable)
-		return
-	}
-	status, err := h.perform(ctx, probe)
+	status, err := h.fly(r.Context(), r.URL.Path, within(probe), func(ctx context.Context) (int, error) { return h.perform(ctx, probe) })
 	if err != nil {
 		h.log.Debug("a probe of the application failed", "path", r.URL.Path, "err", err)
 		http.Error(w, "the application does not answer as it should", http.StatusServiceUnavailable)
@@ -64,10 +63,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
+// fly performs a probe, or has the answer of who does. One that fails and began before it was asked for here says nothing: it had less time. The next one, whoever begins it, counts.
+func (h *handler) fly(ctx context.Context, path string, within time.Duration, perform func(context.Context) (int, error)) (int, error) {
+	status, began, err := h.flights.do(ctx, path, within, perform)
+	if !began && (err != nil || !succeeds(status)) && ctx.Err() == nil {
+		status, _, err = h.flights.do(ctx, path, within, perform)
+	}
+	return status, err
+}
+
+func within(p Probe) time.Duration { return time.Duration(max(p.TimeoutSeconds, 1)) * time.Second }
+
+func succeeds(status int) bool { return status >= http.StatusOK && status < http.StatusBadRequest }
+
 // Ask performs one probe at an address, and says why it fails.
 func Ask(ctx context.Context, p Probe, at netip.Addr) error {
 	status, err := (&handler{pod: at.Unmap()}).perform(ctx, p)
-	if err == nil && (status < http.StatusOK || status >= http.StatusBadRequest) {
+	if err == nil && !succeeds(status) {
 		err = fmt.Errorf("the application answers with status %d", status)
 	}
 	return err
@@ -96,7 +108,12 @@ func (h *handler) dial(ctx context.Context, port uint16) (net.Conn, error) {
 		source = source6
 	}
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))}
-	return dialer.DialContext(ctx, "tcp", h.address(port))
+	conn, err := dialer.DialContext(ctx, "tcp", h.address(port))
+	if source == source6 && errors.Is(err, syscall.EADDRNOTAVAIL) { // who adds it is who has the rest caught, too: the init step
+		dialer.LocalAddr = nil
+		conn, err = dialer.DialContext(ctx, "tcp", h.address(port))
+	}
+	return conn, err
 }
 
 func (h *handler) address(port uint16) string {

@@ -19,7 +19,7 @@ const (
 	LifecyclePrefix = "/app-lifecycle/"
 )
 
-// Probes are the original probes by the path that stands for each, as in "/app-health/web/readyz".
+// Probes are the original probes by the path that stands for each, as in "/app-health/web/readyz", or of a hook "/app-lifecycle/web/prestopz/SECRET".
 type Probes map[string]Probe
 
 // Probe is a container's probe or lifecycle hook in Kubernetes' form, with ports as numbers. One of the actions is set.
@@ -27,7 +27,7 @@ type Probe struct {
 	HTTPGet        *HTTPGet   `json:"httpGet,omitempty"`
 	TCPSocket      *TCPSocket `json:"tcpSocket,omitempty"`
 	GRPC           *GRPC      `json:"grpc,omitempty"`
-	TimeoutSeconds int32      `json:"timeoutSeconds,omitempty"` // 0 for 1
+	TimeoutSeconds int32      `json:"timeoutSeconds,omitempty"` // 0 for 1; hooks at a secret path have the kubelet's
 }
 
 // HTTPGet succeeds on a status from 200 to 399.
