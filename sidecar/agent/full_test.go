@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 
 	"github.com/sallyport/sallyport/dnsproxy/name"
+	"github.com/sallyport/sallyport/e2e/world"
+	"github.com/sallyport/sallyport/egress/audit/durable"
 	"github.com/sallyport/sallyport/egress/audit/record"
 	"github.com/sallyport/sallyport/egress/audit/spool"
 	"github.com/sallyport/sallyport/sidecar/relay"
@@ -81,48 +82,11 @@ func TestRefusesWhatHasNoRoom(t *testing.T) {
 // TestFullDiskDenies: with whenFull: deny nothing comes through an Envoy whose agent's disk is full, and of all that came through there is a
 // record; with drop it goes on.
 func TestFullDiskDenies(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
-	c := newController(t)
-	p := newPod(t, c.addr)
-	if err := syscall.Mount("tmpfs", p.cfg.RunDir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("no tmpfs can be mounted: %v", err)
-	}
-	defer func() {
-		if err := syscall.Unmount(p.cfg.RunDir, 0); err != nil {
-			t.Error(err)
-		}
-	}()
-	p.cfg.SpoolBytes = 1 << 20 // of which an eighth is the reserve
-	ballast := filepath.Join(p.cfg.RunDir, "ballast")
-	c.set(relay.ClusterType, map[string]types.Resource{"a": cluster("a", false)})
-	listeners := podsListeners(t, p.port)
-	listeners[podListeners[0]] = logged(t, listener(t, p.port))
-	c.set(relay.ListenerType, listeners)
-	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
-	c.set(name.TypeURL, map[string]types.Resource{"*": rest(name.Defaults{})})
+	p := onSmallDisk(t, name.Defaults{})
+	c, ballast, answered, refused := p.controller, p.ballast, p.answered, p.refused
 	p.start()
 	eventually(t, p.ready)
-	eventually(t, p.answers("one"))
-	kept := 0
-	answered := func() error {
-		status, body, err := get(fmt.Sprintf("http://127.0.0.1:%d/", p.port))
-		if err == nil && status == http.StatusOK && body == "one" {
-			kept++
-			return nil
-		}
-		return fmt.Errorf("%d %s %w", status, body, err)
-	}
-	refused := func() error {
-		if err := answered(); err == nil {
-			return fmt.Errorf("a request came through")
-		}
-		if err := p.ready(); err == nil || !strings.Contains(err.Error(), "no room for audit records") {
-			return fmt.Errorf("the kubelet is told %w", err)
-		}
-		return nil
-	}
+	eventually(t, answered)
 
 	leave(t, ballast, 64<<10)
 	for range 20 {
@@ -143,8 +107,8 @@ func TestFullDiskDenies(t *testing.T) {
 			return err
 		}
 		defer func() { _ = held.Close() }()
-		if had := held.Stats().LastSeq; had < uint64(kept)+1 {
-			return fmt.Errorf("%d records of %d requests that were answered", had, kept+1)
+		if had := held.Stats().LastSeq; had < uint64(p.kept) {
+			return fmt.Errorf("%d records of %d requests that were answered", had, p.kept)
 		}
 		return nil
 	})
@@ -161,15 +125,203 @@ func TestFullDiskDenies(t *testing.T) {
 	eventually(t, p.ready)
 	p.stop()
 
-	had := 0
-	for _, r := range spooled(t, records) {
-		if r.Class == record.Gap {
-			t.Errorf("a record was lost: %+v", r)
-		}
-		had++
+	if had, lost := p.told(); had < p.kept || lost > 0 {
+		t.Errorf("%d records, and %d lost, of %d requests that were answered", had, lost, p.kept)
 	}
-	if had < kept+1 { // and the one before they were counted
-		t.Errorf("%d records of %d requests that were answered", had, kept+1)
+}
+
+// smallDisk is a pod whose run directory is a small disk.
+type smallDisk struct {
+	*pod
+	controller *controller
+	ballast    string
+	kept       int // requests that were answered
+}
+
+func onSmallDisk(t *testing.T, of name.Defaults) *smallDisk {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	c := newController(t)
+	dir := runDir(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("no tmpfs can be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &smallDisk{pod: newPod(t, c.addr), controller: c, ballast: filepath.Join(dir, "ballast")}
+	p.cfg.RunDir, p.cfg.SpoolBytes = dir, 1<<20 // of which an eighth is the reserve
+	c.set(relay.ClusterType, map[string]types.Resource{"a": cluster("a", false)})
+	listeners := podsListeners(t, p.port)
+	listeners[podListeners[0]] = logged(t, listener(t, p.port))
+	c.set(relay.ListenerType, listeners)
+	c.set(relay.RouteType, map[string]types.Resource{"80": route("one")})
+	c.set(name.TypeURL, map[string]types.Resource{"*": rest(of)})
+	return p
+}
+
+// answered sends a request.
+func (p *smallDisk) answered() error {
+	err := p.answers("one")()
+	if err == nil {
+		p.kept++
+	}
+	return err
+}
+
+// refused sends a request that has no room.
+func (p *smallDisk) refused() error {
+	if err := p.answered(); err == nil {
+		return fmt.Errorf("a request came through")
+	}
+	if err := p.ready(); err == nil || !strings.Contains(err.Error(), "no room for audit records") {
+		return fmt.Errorf("the kubelet is told %w", err)
+	}
+	return nil
+}
+
+// told is how many records there are in the end, and how many were lost. Connections that were refused, or ended with Envoy, are no records that were lost.
+func (p *smallDisk) told() (had, lost int) {
+	p.t.Helper()
+	for _, r := range spooled(p.t, filepath.Join(p.cfg.RunDir, "spool")) {
+		switch {
+		case r.Class != record.Gap:
+			had++
+		case !strings.HasPrefix(r.Reason, "connections were "):
+			lost += int(r.Count)
+		}
+	}
+	return had, lost
+}
+
+// restartFull starts the agent again on a full disk, with nobody to ask.
+func (p *smallDisk) restartFull() {
+	p.t.Helper()
+	p.stop()
+	leave(p.t, p.ballast, 0)
+	p.start()
+}
+
+// TestStartsAgainOnAFullDisk: an agent that starts again needs no room, also when its host was started anew: it refuses as before with whenFull: deny, and serves with drop.
+func TestStartsAgainOnAFullDisk(t *testing.T) {
+	for _, deny := range []bool{true, false} {
+		t.Run(map[bool]string{true: "deny", false: "drop"}[deny], func(t *testing.T) {
+			p := onSmallDisk(t, name.Defaults{DenyUnrecorded: deny})
+			p.start()
+			eventually(t, p.ready)
+			eventually(t, p.answered)
+			p.controller.stop()
+			p.stop()
+			epoch := filepath.Join(p.cfg.RunDir, "spool", "epoch")
+			if err := os.WriteFile(epoch, []byte(`{"epoch":1,"boot":"another"}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			is, ready := p.answered, p.ready
+			if deny {
+				is, ready = p.refused, p.refused
+			} else if err := os.Remove(p.cfg.path("scarce")); err != nil {
+				t.Fatal(err)
+			}
+			leave(t, p.ballast, 0)
+			before := p.kept
+			p.start()
+			for range 2 {
+				eventually(t, ready)
+				for range 20 {
+					if err := is(); err != nil {
+						t.Fatalf("on a full disk: %v", err)
+					}
+				}
+				p.restartFull()
+			}
+			eventually(t, ready)
+			if deny && p.kept > before {
+				t.Errorf("%d requests came through before anything was refused", p.kept-before)
+			}
+			if err := os.Remove(p.ballast); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, p.ready)
+			eventually(t, p.answered)
+			p.stop()
+			if had, lost := p.told(); had+lost < p.kept || deny && lost > 0 {
+				t.Errorf("%d records, and %d lost, of %d requests that were answered", had, lost, p.kept)
+			}
+		})
+	}
+}
+
+// TestTakesOverWhatEnvoyWasTold: the files that Envoy is told by are left on a full disk, and what it refused it refuses until it is known that there is room, or that it need not.
+func TestTakesOverWhatEnvoyWasTold(t *testing.T) {
+	disk := world.SmallDisk(t, "size=1m")
+	s, err := spool.Open(filepath.Join(disk, "spool"), spool.Limits{MaxBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	at := func(name string) string { return filepath.Join(disk, name) }
+	var f *fullness
+	var p *places
+	start := func() {
+		t.Helper()
+		var err error
+		if f, err = newFullness(slog.New(slog.DiscardHandler), s, at("refusing")); err != nil {
+			t.Fatal(err)
+		}
+		if p, err = newPlaces(slog.New(slog.DiscardHandler), at("scarce")); err != nil {
+			t.Fatal(err)
+		}
+		if err := provide(at("envoy.json"), []byte(`{"a": 1}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string, want map[string]string) {
+		t.Helper()
+		for file, want := range want {
+			if got, err := os.ReadFile(at(file)); err != nil || string(got) != want {
+				t.Errorf("%s: %s says %q, %v, want %q", when, file, got, err, want)
+			}
+		}
+	}
+	start()
+	fresh := map[string]string{"refusing": "0\n", "refusing.other": "1\n", "scarce": "0\n", "envoy.json": `{"a": 1}`}
+	check("at first", fresh)
+	if err := p.tell(0.5); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, at("ballast"), 0)
+	f.want(true)
+	refusing := map[string]string{"refusing": "1\n", "refusing.other": "0\n"}
+	check("full", refusing)
+	start()
+	check("after a restart", refusing)
+	check("after a restart", map[string]string{"scarce": "0\n"}) // written over
+	if f.says() == "" || p.scarce != 0 {
+		t.Errorf("it says %q, and %v of all places", f.says(), p.scarce)
+	}
+	f.want(true)
+	check("as the mesh wants it", refusing)
+	start()
+	f.look() // nobody says that the mesh wants it
+	check("as the mesh does not want it", fresh)
+
+	if err := provide(at("envoy.json"), []byte(`{"b":2}`)); err != nil {
+		t.Error(err)
+	}
+	check("another bootstrap", map[string]string{"envoy.json": `{"b":2}`})
+	if err := provide(at("more"), []byte("x")); !durable.Full(err) {
+		t.Errorf("a file was made on a full disk: %v", err)
+	}
+	if err := os.Remove(at("scarce")); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, at("ballast"), 0)
+	if p, err = newPlaces(slog.New(slog.DiscardHandler), at("scarce")); err != nil || p.scarce != 0 {
+		t.Errorf("without a file %v, of %v", err, p)
 	}
 }
 
