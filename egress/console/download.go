@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/scratch"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -96,20 +97,14 @@ func (t *taker) Write(b []byte) (int, error) {
 
 // makeFile makes the file.
 func (h *handler) makeFile(ctx context.Context, f query.Filter, format string) (p *spooled, err error) {
-	if p, err = newSpooled(); err != nil {
-		return nil, err
-	}
+	p = &spooled{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}()
 	if format == "parquet" {
-		file := filepath.Join(p.folder, "log.parquet")
-		if err := h.writeParquet(ctx, f, file); err != nil {
-			return p, err
-		}
-		return p, p.plain(file)
+		return p, h.columnsOf(ctx, f, p)
 	}
 	return p, p.packed(func(to io.Writer) error {
 		out := bufio.NewWriter(to)
@@ -119,6 +114,20 @@ func (h *handler) makeFile(ctx context.Context, f query.Filter, format string) (
 		}
 		return errors.Join(query.End(writer, query.Each(ctx, h.DB, f, writer.Write)), out.Flush())
 	})
+}
+
+// columnsOf makes it of Parquet.
+func (h *handler) columnsOf(ctx context.Context, f query.Filter, p *spooled) (err error) {
+	folder, err := scratch.New()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	file := filepath.Join(folder.Path, "log.parquet")
+	if err := h.writeParquet(ctx, f, file); err != nil {
+		return err
+	}
+	return p.plain(file)
 }
 
 func (h *handler) writeParquet(ctx context.Context, f query.Filter, file string) (err error) {

@@ -110,6 +110,25 @@ func TestWhoTakesNothingIsCut(t *testing.T) {
 	}
 }
 
+// TestFilesHaveNoNames: a file that waits to be taken has no name any more, so that it goes with its process.
+func TestFilesHaveNoNames(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := stored(t, long())
+	before := entries(t)
+	address, left := offered(t, console(t, s, nil))
+	for format := range downloads {
+		conn, response := fetch(t, address, "/log."+format)
+		if now := entries(t); now != before {
+			t.Errorf("%s: there are %d files, and were %d", format, now, before)
+		}
+		if n, err := io.Copy(io.Discard, response.Body); err != nil || n != response.ContentLength {
+			t.Errorf("%s: %d bytes of %d, %v", format, n, response.ContentLength, err)
+		}
+		<-left
+		_ = conn.Close()
+	}
+}
+
 func entries(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir(os.TempDir())

@@ -5,25 +5,18 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 )
 
-// spooled is a file in a folder of its own, to be read from its beginning. Text lies there packed: a tenth of its size, mostly.
+// spooled is a file without a name, to be read from its beginning: it goes with its process, however that ends. Text lies there packed: a tenth of its size, mostly.
 type spooled struct {
 	io.Reader
-	folder string
 	file   *os.File
 	length int64 // of what is read
 }
 
 var errLong = wrong{errors.New("these records are too long for a file that is made here: choose less time, or let sallyport audit export write it")}
 
-func newSpooled() (*spooled, error) {
-	folder, err := os.MkdirTemp("", "sallyport-")
-	return &spooled{folder: folder}, err
-}
-
-// plain takes a file as it is.
+// plain takes a file as it is. It is somebody else's to remove.
 func (p *spooled) plain(file string) (err error) {
 	if p.file, err = os.Open(file); err != nil {
 		return err
@@ -38,7 +31,10 @@ func (p *spooled) plain(file string) (err error) {
 
 // packed takes what is written.
 func (p *spooled) packed(write func(io.Writer) error) (err error) {
-	if p.file, err = os.OpenFile(filepath.Join(p.folder, "log"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+	if p.file, err = os.CreateTemp("", "sallyport-"); err != nil {
+		return err
+	}
+	if err := os.Remove(p.file.Name()); err != nil {
 		return err
 	}
 	packer, err := gzip.NewWriterLevel(&bounded{p.file, mostPacked}, gzip.BestSpeed)
@@ -58,12 +54,12 @@ func (p *spooled) packed(write func(io.Writer) error) (err error) {
 	return err
 }
 
-// Close removes the file.
-func (p *spooled) Close() (err error) {
-	if p.file != nil {
-		err = p.file.Close()
+// Close gives its place on the disk back.
+func (p *spooled) Close() error {
+	if p.file == nil {
+		return nil
 	}
-	return errors.Join(err, os.RemoveAll(p.folder))
+	return p.file.Close()
 }
 
 // counted adds up how much is written.

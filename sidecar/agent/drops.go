@@ -190,7 +190,7 @@ func (t turnedAway) since(now map[string]uint64) (more uint64) {
 	return more
 }
 
-// noteTurned has a gap for those since the last time. Where it cannot be noted they are among the next.
+// noteTurned has a gap for those since the last time. What the spool cannot write now it tells later.
 func (d *drops) noteTurned(now map[string]uint64) error {
 	return d.noteMore(&d.turned, now, "datagrams were turned away", "what their route leads to takes none, or has as many sessions as it may")
 }
@@ -201,12 +201,11 @@ func (d *drops) noteRefused(now map[string]uint64) error {
 }
 
 func (d *drops) noteMore(last *turnedAway, now map[string]uint64, what, why string) error {
-	if n := last.since(now); n > 0 {
-		d.log.Warn(what, "count", n)
-		if err := d.gap(n, what+": "+why); err != nil {
-			return err
-		}
-	}
+	n := last.since(now)
 	*last = now
-	return nil
+	if n == 0 {
+		return nil
+	}
+	d.log.Warn(what, "count", n)
+	return d.gap(n, what+": "+why)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +39,20 @@ const (
 	refuseNew     = "1\n"
 )
 
-// newFullness makes the files. Whether there is room is looked at when it is known what the mesh wants.
+// newFullness makes the files, or takes those of an agent that was killed: what it refused is refused until it is known what the mesh wants, and looked whether there is room.
 func newFullness(log *slog.Logger, s *spool.Spool, file string) (*fullness, error) {
 	f := &fullness{log: log, spool: s, file: file}
-	if err := errors.Join(replaceFile(f.spare(), []byte(refuseNew)), replaceFile(f.file, []byte(refuseNothing))); err != nil {
+	said, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("what Envoy is told about a full disk: %w", err)
+	}
+	says, other := refuseNothing, refuseNew
+	if string(said) == refuseNew {
+		says, other = refuseNew, refuseNothing
+		f.refusing.Store(true)
+		log.Warn("there was no room for audit records: connections and requests are refused as before the restart until it is known whether there is (sallyport.audit.whenFull: deny)")
+	}
+	if err := errors.Join(provide(f.spare(), []byte(other)), provide(f.file, []byte(says))); err != nil {
 		return nil, fmt.Errorf("what Envoy is told about a full disk: %w", err)
 	}
 	return f, nil
@@ -110,6 +122,27 @@ func (f *fullness) swap() error {
 		content = refuseNothing
 	}
 	return replaceFile(f.file, []byte(content))
+}
+
+// refusingStat is how Envoy has read what it is told, in percent.
+const refusingStat = "overload.envoy.resource_monitors.injected_resource.pressure"
+
+// hold waits until Envoy refuses what is new, where it is to. It reads what it is told a quarter of a second after it has begun, and what has listeners by then takes all that comes. It acts upon it at once, or
+// with its next look, where another monitor has nothing to read.
+func (f *fullness) hold(ctx context.Context, pressure func(context.Context) (percent uint64, err error)) {
+	read := false
+	for f.refusing.Load() && !read {
+		percent, err := pressure(ctx)
+		wait := fullEvery / 5
+		if read = err == nil && percent > 0; read {
+			wait = 2 * fullEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
 // says is why the proxy is not ready, or "".

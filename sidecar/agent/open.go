@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -243,18 +244,28 @@ func (a *agent) openRelay() error {
 
 // newServer makes the server of Envoy's socket. Its windows stay as they are: finding out how large they should be costs a ping for
 // each message of the access log.
-func newServer() *grpc.Server {
-	return grpc.NewServer(
+func newServer(more ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(more,
 		grpc.MaxRecvMsgSize(relay.MaxMessage), grpc.MaxSendMsgSize(relay.MaxMessage), grpc.ForceServerCodecV2(newCodec()),
 		grpc.InitialWindowSize(envoysWindow), grpc.InitialConnWindowSize(envoysWindow),
-	)
+	)...)
+}
+
+// configures is before Envoy's streams: it is told of no listener before it refuses what it has to.
+func (a *agent) configures(service any, stream grpc.ServerStream, call *grpc.StreamServerInfo, serve grpc.StreamHandler) error {
+	if call.FullMethod == discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName {
+		a.full.hold(stream.Context(), func(ctx context.Context) (uint64, error) {
+			return readStat(ctx, http.DefaultClient, a.cfg.admin(), refusingStat)
+		})
+	}
+	return serve(service, stream)
 }
 
 // envoysWindow is how many bytes each of Envoy's connections, of which a worker has one, may have on their way to the agent.
 const envoysWindow = 256 << 10
 
 func (a *agent) openServer() error {
-	a.server = newServer()
+	a.server = newServer(grpc.StreamInterceptor(a.configures))
 	a.relay.Register(a.server)
 	if a.clusters != nil {
 		a.clusters.Attach(a.relay, a.server)
@@ -278,7 +289,7 @@ func (a *agent) openEnvoy() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if err := replaceFile(a.cfg.path("envoy.json"), file); err != nil {
+	if err := provide(a.cfg.path("envoy.json"), file); err != nil {
 		return fmt.Errorf("bootstrap file: %w", err)
 	}
 	a.envoy = supervise.New(supervise.Config{

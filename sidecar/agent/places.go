@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sallyport/sallyport/egress/audit/durable"
 )
 
 // placesStat is how many of the connections that Envoy may have are taken, in percent.
@@ -33,10 +38,18 @@ type places struct {
 	makeRoom func(ctx context.Context, percent uint64) (int, error)
 }
 
-// newPlaces makes the file.
+// newPlaces makes the file. Where a full disk has no room for it, Envoy goes on with what it was told last, which is nothing where there is no file, until it can be told anew.
 func newPlaces(log *slog.Logger, file string) (*places, error) {
 	p := &places{log: log, file: file}
-	if err := p.tell(0); err != nil {
+	err := provide(file, scarcity(0))
+	if durable.Full(err) {
+		if said, unread := os.ReadFile(file); unread == nil {
+			p.scarce, _ = strconv.ParseFloat(strings.TrimSpace(string(said)), 64)
+		}
+		log.Warn("Envoy cannot be told how scarce its connections are, since the disk is full; it is tried again when that changes", "as_before", p.scarce, "err", err)
+		err = nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("what Envoy is told about its connections: %w", err)
 	}
 	return p, nil
@@ -73,5 +86,7 @@ func (p *places) take(ctx context.Context, percent uint64) (soon bool) {
 }
 
 func (p *places) tell(scarce float64) error {
-	return replaceFile(p.file, fmt.Appendf(nil, "%g\n", scarce))
+	return replaceFile(p.file, scarcity(scarce))
 }
+
+func scarcity(part float64) []byte { return fmt.Appendf(nil, "%g\n", part) }

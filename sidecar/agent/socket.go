@@ -28,12 +28,3 @@ func listenSocket(path string) (net.Listener, error) {
 	}
 	return listener, nil
 }
-
-// replaceFile writes a file as a whole or not at all.
-func replaceFile(path string, content []byte) error {
-	temp := path + ".new"
-	if err := os.WriteFile(temp, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
-}

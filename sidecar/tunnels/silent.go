@@ -19,14 +19,19 @@ const (
 	silentRest = 2 * silentEvery
 	// settling is for how long a listener that has changed may still take connections as it did before, or have some.
 	settling = time.Minute
+	// leastSpoke is of how many clients it is remembered at least that they asked for something: those of the connections that are there, and of those that came and went since it was looked.
+	leastSpoke = 1 << 16
 )
 
 // silent is what is known of connections that carry something: at a port at which Envoy tells of each request, when it is over, and of those under way every few seconds, and of what is
 // passed on as it is as soon as it got there, one that nothing was told of, and in which nothing has moved for longer than that, never carried any.
 type silent struct {
 	ports map[string]telling        // by their listeners' names, also of those that are gone
-	spoke map[netip.AddrPort]uint64 // clients of connections that have carried a request, and in which look they were seen last
+	spoke map[netip.AddrPort]uint64 // clients of connections that have carried a request, and in which look they were seen last; bounded by Config.Most
 	look  uint64                    // the present one
+
+	tells  bool // some port tells
+	missed bool // of somebody it was not remembered since it was looked: whoever is there may be it
 }
 
 // telling is the port of a listener of whose connections Envoy tells, and since when where it was another one before; 0: it tells nothing.
@@ -35,11 +40,19 @@ type telling struct {
 	since time.Time
 }
 
-// Spoke takes note that a client's connection has carried a request.
+// Spoke takes note that a client's connection has carried a request, where somebody looks for those that did not.
 func (t *Table) Spoke(client netip.AddrPort) {
+	if t.cfg.Ender == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.silent.spoke[client] = t.silent.look
+	s := &t.silent
+	if _, known := s.spoke[client]; !s.tells || !known && len(s.spoke) >= max(2*t.cfg.Most, leastSpoke) {
+		s.missed = true
+		return
+	}
+	s.spoke[client] = s.look
 }
 
 // Listens takes listeners that Envoy has taken, or lost.
@@ -61,6 +74,13 @@ func (t *Table) Listens(of Change) {
 		case was.port != port:
 			t.silent.ports[name] = telling{port, time.Now()}
 		}
+	}
+	t.silent.tells = false
+	for _, at := range t.silent.ports {
+		t.silent.tells = t.silent.tells || at.port != 0
+	}
+	if !t.silent.tells && len(t.silent.spoke) > 0 { // nobody looks who of them is gone
+		t.silent.spoke, t.silent.missed = map[netip.AddrPort]uint64{}, true
 	}
 }
 
@@ -128,17 +148,19 @@ func (t *Table) endSilent(ctx context.Context, lost func(context.Context) (bool,
 // what was told of since it was looked.
 func (t *Table) quiet() (quiet []sockdiag.Connection, there map[netip.AddrPort]bool, err error) {
 	t.mu.Lock()
+	if !t.silent.tells {
+		t.mu.Unlock()
+		return nil, nil, nil
+	}
 	t.silent.look++
-	look, ports := t.silent.look, map[uint16]bool{}
+	look, missed, ports := t.silent.look, t.silent.missed, map[uint16]bool{}
+	t.silent.missed = false // who is missed from now on may have come after the kernel was asked
 	for _, at := range t.silent.ports {
 		if at.port != 0 {
 			ports[at.port] = ports[at.port] || time.Since(at.since) < settling
 		}
 	}
 	t.mu.Unlock()
-	if len(ports) == 0 {
-		return nil, nil, nil
-	}
 	there = map[netip.AddrPort]bool{} // true: it may be older than what tells of it
 	if err := t.cfg.Kernel.Activities(func(a sockdiag.Activity) {
 		fresh, tells := ports[a.Local.Port()]
@@ -150,17 +172,21 @@ func (t *Table) quiet() (quiet []sockdiag.Connection, there map[netip.AddrPort]b
 			quiet = append(quiet, a.Connection)
 		}
 	}); err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.silent.missed = t.silent.missed || missed
 		return nil, nil, fmt.Errorf("the kernel's connections: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	missed = missed || t.silent.missed
 	for client, at := range t.silent.spoke {
 		if _, is := there[client]; !is && at < look {
 			delete(t.silent.spoke, client)
 		}
 	}
 	for client, fresh := range there {
-		if fresh {
+		if fresh || missed {
 			t.silent.spoke[client] = look
 		}
 	}
@@ -178,6 +204,7 @@ func (t *Table) quiet() (quiet []sockdiag.Connection, there map[netip.AddrPort]b
 func (t *Table) endQuiet(ctx context.Context, c sockdiag.Connection) bool {
 	t.mu.Lock()
 	_, spoke := t.silent.spoke[c.Remote]
+	spoke = spoke || t.silent.missed
 	t.mu.Unlock()
 	if spoke {
 		return false

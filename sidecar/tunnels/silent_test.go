@@ -185,3 +185,76 @@ func TestSilentWaitAfterAPause(t *testing.T) {
 		l.want("who was told of", l.pass(time.Hour))
 	})
 }
+
+// TestNobodyIsRememberedForNothing: who has asked for something is remembered where somebody looks for those who did not, for as long as he is there, and never more of them than so many.
+func TestNobodyIsRememberedForNothing(t *testing.T) {
+	speak := func(l *silentLab, n int) {
+		for i := range n {
+			l.Spoke(netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, byte(i >> 8), byte(i)}), 7))
+		}
+	}
+	remembers := func(l *silentLab, what string, want int) {
+		t.Helper()
+		l.Table.mu.Lock()
+		defer l.Table.mu.Unlock()
+		if got := len(l.silent.spoke); got != want {
+			t.Errorf("%s: %d are remembered, want %d", what, got, want)
+		}
+	}
+	inSilence(t, "no port tells", func(l *silentLab) {
+		speak(l, 10)
+		remembers(l, "before any listener", 0)
+		l.listens(false)
+		speak(l, 10)
+		remembers(l, "with one that tells nothing", 0)
+		l.pass(time.Minute)
+		l.listens(true)
+		speak(l, 10)
+		remembers(l, "with one that tells", 10)
+		l.pass(10 * time.Second)
+		remembers(l, "when they are gone", 0)
+		speak(l, 10)
+		l.listens(false)
+		remembers(l, "where it is not told any more", 0)
+	})
+	t.Run("nobody ends any", func(t *testing.T) {
+		l := &silentLab{t: t, lab: &lab{Table: New(Config{Most: 100})}}
+		l.listens(true)
+		speak(l, 10)
+		remembers(l, "at a gateway that may end none", 0)
+	})
+	inSilence(t, "more than may be remembered", func(l *silentLab) {
+		l.listens(true)
+		l.rests(1, 0)
+		l.pass(5 * time.Second)
+		speak(l, 1<<16+10)
+		l.Spoke(l.rests(2, 0))
+		remembers(l, "at once", 1<<16)
+		l.want("who may be among them", l.pass(time.Minute))
+		remembers(l, "when all others are gone", 2)
+		l.rests(3, 0)
+		l.want("who comes later", l.pass(15*time.Second), 3)
+	})
+	inSilence(t, "the kernel says nothing", func(l *silentLab) {
+		l.listens(true)
+		l.mu.Lock()
+		l.mute = true
+		l.mu.Unlock()
+		speak(l, 1<<16+10)
+		l.Spoke(l.rests(1, time.Hour))
+		l.pass(time.Minute)
+		remembers(l, "meanwhile", 1<<16)
+		l.mu.Lock()
+		l.mute = false
+		l.mu.Unlock()
+		l.want("who asked meanwhile", l.pass(time.Minute))
+		remembers(l, "then", 1)
+	})
+	inSilence(t, "it was not told yet", func(l *silentLab) { // the first entries may be read before it is known that Envoy has taken the listener
+		l.Spoke(l.rests(1, 0))
+		l.listens(true)
+		l.want("who asked before", l.pass(time.Minute))
+		l.rests(2, 0)
+		l.want("who comes later", l.pass(15*time.Second), 2)
+	})
+}

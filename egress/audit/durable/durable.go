@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Replace puts content in the place of a file, for its owner alone: after a crash either the old or the new one is there.
@@ -16,7 +17,7 @@ func Replace(path string, content []byte) error {
 		err = os.Rename(fresh, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(fresh))
+		return errors.Join(err, Remove(fresh))
 	}
 	return SyncDir(filepath.Dir(path))
 }
@@ -27,9 +28,14 @@ func Write(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
+
+// Full says whether an error is of a disk that has no room, or no more for this user.
+func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // Remove removes a file that may be gone already.
 func Remove(path string) error {

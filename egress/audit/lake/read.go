@@ -24,6 +24,7 @@ import (
 	"github.com/sallyport/sallyport/egress/audit/lake/place"
 	"github.com/sallyport/sallyport/egress/audit/query"
 	"github.com/sallyport/sallyport/egress/audit/record"
+	"github.com/sallyport/sallyport/egress/audit/scratch"
 	"github.com/sallyport/sallyport/egress/audit/store"
 )
 
@@ -41,7 +42,7 @@ type ReadOptions struct {
 type reader struct {
 	place   place.Place
 	options ReadOptions
-	scratch string // for what does not fit into memory
+	scratch *scratch.Folder // for what does not fit into memory
 }
 
 // Open reads a lake. What there is to read is looked for with each question.
@@ -57,14 +58,14 @@ func Open(at place.Place, o ReadOptions) (query.Source, error) {
 			return nil, fmt.Errorf("audit lake: %w", err)
 		}
 	}
-	scratch, err := os.MkdirTemp("", "sallyport-lake-")
+	folder, err := scratch.New()
 	if err != nil {
 		return nil, fmt.Errorf("audit lake: %w", err)
 	}
-	return &reader{at, o, scratch}, nil
+	return &reader{at, o, folder}, nil
 }
 
-func (r *reader) Close() error { return os.RemoveAll(r.scratch) }
+func (r *reader) Close() error { return r.scratch.Close() }
 
 func (r *reader) Select(ctx context.Context, filter query.Filter, f func(record.Record) error) error {
 	return r.ask(ctx, 2, within(filter.Since, filter.Until), func(db *sql.DB, began func()) error {
@@ -209,12 +210,15 @@ func (r *reader) local(ctx context.Context, files []content.File) (map[int][]str
 // cached is a file's name in the cache: files are never changed, and have the number of a step in their names.
 func cached(f *content.File) string { return strings.ReplaceAll(f.Name, "/", ",") }
 
+// partPrefix is what the names of files begin with that are not whole.
+const partPrefix = ".part-"
+
 func (r *reader) fetch(ctx context.Context, f *content.File, file string) error {
 	if info, err := os.Stat(file); err == nil && info.Size() == f.Bytes {
 		now := time.Now()
 		return os.Chtimes(file, now, now)
 	}
-	part, err := os.CreateTemp(r.options.Cache, ".part-")
+	part, err := os.CreateTemp(r.options.Cache, partPrefix)
 	if err != nil {
 		return err
 	}
@@ -249,7 +253,10 @@ func lost(f *content.File) error {
 	return fmt.Errorf("%s is not there, and %d records with it: somebody removed it", f.Name, f.Records)
 }
 
-// evict leaves so many bytes of files that are not wanted, those that were used last.
+// partRest is for how long nothing has come to a file of one who was killed while it came.
+const partRest = time.Hour
+
+// evict leaves so many bytes of files that are not wanted, those that were used last, and nothing of what never came.
 func (r *reader) evict(wanted map[string]bool, most int64) error {
 	entries, err := os.ReadDir(r.options.Cache)
 	if err != nil {
@@ -257,8 +264,15 @@ func (r *reader) evict(wanted map[string]bool, most int64) error {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && !wanted[e.Name()] && !strings.HasPrefix(e.Name(), ".") {
+		info, err := e.Info()
+		switch {
+		case err != nil || wanted[e.Name()]:
+		case !strings.HasPrefix(e.Name(), "."):
 			files = append(files, info)
+		case strings.HasPrefix(e.Name(), partPrefix) && time.Since(info.ModTime()) > partRest:
+			if err := durable.Remove(filepath.Join(r.options.Cache, e.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
@@ -281,7 +295,7 @@ func (r *reader) database(threads int, files map[int][]string) (*sql.DB, error) 
 		}
 	}
 	settings := url.Values{
-		"memory_limit": {"512MB"}, "threads": {strconv.Itoa(threads)}, "temp_directory": {r.scratch},
+		"memory_limit": {"512MB"}, "threads": {strconv.Itoa(threads)}, "temp_directory": {r.scratch.Path},
 		"autoinstall_known_extensions": {"false"}, "autoload_known_extensions": {"false"}, "allow_community_extensions": {"false"},
 	}
 	return duck.Open("", settings, "SET GLOBAL TimeZone = 'UTC'", "SET allowed_paths = ["+strings.Join(paths, ", ")+"]",

@@ -81,8 +81,12 @@ func (s *Spool) owe(count uint64, reason string) {
 	s.noteOwed()
 }
 
-// payOwed writes the gap records that are due; false when the file system refuses.
+// payOwed writes the gap records that are due; false when the file system refuses, whether there are any or not.
 func (s *Spool) payOwed() bool {
+	if err := s.begin(); err != nil {
+		s.log.Debug("audit spool: nothing can be appended yet", "err", err)
+		return false
+	}
 	for len(s.owed) > 0 {
 		// Taken out first: making room for it may lose records, which is then owed as well.
 		g := s.owed[0]

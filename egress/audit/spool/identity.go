@@ -34,26 +34,34 @@ func hostBootID() string {
 }
 
 // loadEpoch returns the folder's epoch, and begins a new one (now) when there is none yet, when it cannot be read, or
-// when the host was started anew since (see Limits.BootID).
-func loadEpoch(dir, boot string, now time.Time) (uint64, error) {
-	path := filepath.Join(dir, "epoch")
+// when the host was started anew since (see Limits.BootID). Of a new one it returns what is to be written (keepEpoch).
+func loadEpoch(dir, boot string, now time.Time) (epoch uint64, unkept []byte, err error) {
 	var old epochFile
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(filepath.Join(dir, "epoch"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("spool: %w", err)
+		return 0, nil, fmt.Errorf("spool: %w", err)
 	}
 	if err == nil && json.Unmarshal(b, &old) == nil && old.Epoch > 0 && boot != "" && old.Boot == boot {
-		return old.Epoch, nil
+		return old.Epoch, nil, nil
 	}
 	fresh := epochFile{Epoch: max(uint64(now.UnixNano()), old.Epoch+1), Boot: boot}
 	b, err = json.Marshal(fresh)
 	if err != nil {
-		return 0, fmt.Errorf("spool: %w", err)
+		return 0, nil, fmt.Errorf("spool: %w", err)
 	}
-	if err := durable.Replace(path, append(b, '\n')); err != nil {
-		return 0, fmt.Errorf("spool: write the epoch: %w", err)
+	return fresh.Epoch, append(b, '\n'), nil
+}
+
+// keepEpoch writes a new epoch. No record has it before: after the next start another one would begin, and nobody would know of this one.
+func (s *Spool) keepEpoch() error {
+	if s.unkept == nil {
+		return nil
 	}
-	return fresh.Epoch, nil
+	if err := durable.Replace(filepath.Join(s.dir, "epoch"), s.unkept); err != nil {
+		return fmt.Errorf("spool: write the epoch: %w", err)
+	}
+	s.unkept = nil
+	return nil
 }
 
 // lockDir takes the folder for this process; the lock goes with the process.

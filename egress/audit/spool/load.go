@@ -55,7 +55,7 @@ func (s *Spool) cut(seg *segment, broken int64, lost uint64) error {
 	return nil
 }
 
-// openLast opens the newest segment for writing, or a new one. Numbers never go back: neither behind the newest
+// openLast opens the newest segment for writing; where that is to be a new one, begin does. Numbers never go back: neither behind the newest
 // frame, nor behind what was acknowledged.
 func (s *Spool) openLast() error {
 	next := s.acked + 1
@@ -71,7 +71,19 @@ func (s *Spool) openLast() error {
 			return nil
 		}
 	}
-	return s.openNew(next)
+	s.segments = append(s.segments, &segment{path: segmentPath(s.dir, next), first: next, next: next})
+	return nil
+}
+
+// begin makes the files without which nothing can be appended: the epoch's, and the open segment.
+func (s *Spool) begin() error {
+	if err := s.keepEpoch(); err != nil {
+		return err
+	}
+	if s.active != nil {
+		return nil
+	}
+	return s.openNew(s.segments[len(s.segments)-1].first)
 }
 
 // openNew makes the segment that begins with a number, and the one that is written to.

@@ -7,7 +7,7 @@ import (
 )
 
 // Room is how many bytes more can be appended before something has to be dropped: what is left of MaxBytes, or on the disk if that is less.
-// While a loss waits for its gap record, because the file system refuses, it is 0.
+// While a loss waits for its gap record, because the file system refuses, or what is needed for any, it is 0.
 func (s *Spool) Room() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

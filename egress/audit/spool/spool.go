@@ -22,6 +22,7 @@ type Spool struct {
 	limits Limits
 	log    *slog.Logger
 	epoch  uint64
+	unkept []byte // what the file of a new epoch is to hold; nil: it does
 
 	lock *os.File
 	wake chan struct{} // one token: there may be something to read
@@ -31,8 +32,8 @@ type Spool struct {
 	mu       sync.Mutex
 	closed   bool
 	segments []*segment // oldest first; the last one is open for writing, there is always one
-	active   *os.File
-	dirty    bool // the open segment has bytes that were not fsynced
+	active   *os.File   // nil where a full disk has no room for it
+	dirty    bool       // the open segment has bytes that were not fsynced
 	bytes    int64
 	acked    uint64
 	ackFile  *os.File
@@ -57,7 +58,7 @@ type owedGap struct {
 
 // Open takes the folder (made when missing, mode 0700) and what an earlier process left in it. A torn or broken frame
 // ends its segment: the rest of that file is cut off and a gap record counts what is missing. It fails when another
-// process has the folder.
+// process has the folder; on a full disk it does not: there nothing can be appended until there is room, and a gap record counts what was.
 func Open(dir string, limits Limits) (*Spool, error) {
 	limits, err := limits.withDefaults()
 	if err != nil {
@@ -83,9 +84,9 @@ func Open(dir string, limits Limits) (*Spool, error) {
 	return s, nil
 }
 
-// load reads the folder: epoch, acknowledgement, segments; and opens the last segment for writing.
+// load reads the folder: epoch, acknowledgement, segments; and opens the last segment for writing, unless the disk is full.
 func (s *Spool) load() (err error) {
-	if s.epoch, err = loadEpoch(s.dir, s.limits.BootID(), s.limits.Now()); err != nil {
+	if s.epoch, s.unkept, err = loadEpoch(s.dir, s.limits.BootID(), s.limits.Now()); err != nil {
 		return err
 	}
 	if s.ackFile, s.acked, err = openNumber(s.dir, "acked"); err != nil {
@@ -97,6 +98,11 @@ func (s *Spool) load() (err error) {
 	}
 	s.dropAcked()
 	if err := s.openLast(); err != nil {
+		return err
+	}
+	if err := s.begin(); durable.Full(err) {
+		s.log.Error("audit spool: the disk is full: until there is room no record can be kept, and what is lost is counted", "err", err)
+	} else if err != nil {
 		return err
 	}
 	s.payOwed() // what is missing is told now, not when something else happens
@@ -128,7 +134,11 @@ func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signal()
-	return errors.Join(s.active.Sync(), closeAll(s.active, s.ackFile, s.owedFile, s.lock))
+	var err error
+	if s.active != nil {
+		err = s.active.Sync()
+	}
+	return errors.Join(err, closeAll(s.active, s.ackFile, s.owedFile, s.lock))
 }
 
 func closeAll(files ...*os.File) error {
