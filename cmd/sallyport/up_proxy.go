@@ -12,15 +12,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sallyport/sallyport/cmd/sallyport/controlplane"
+	"github.com/sallyport/sallyport/sidecar/secrets"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/token"
 	"github.com/sallyport/sallyport/xds/serve"
 )
 
-// Lifetimes of the proxy's token: it is written again long before it expires.
+// The proxy's token is written again when half of its life is over; where that fails, a minute later.
 const (
 	tokenTTL   = 24 * time.Hour
-	tokenRenew = time.Hour
+	tokenRenew = tokenTTL / 2
+	tokenAgain = time.Minute
 )
 
 // upPorts are the agent's, which nobody outside has to know.
@@ -43,7 +45,10 @@ func (u *embedded) runProxy(ctx context.Context, at controlplane.Addresses) erro
 	agent := &child{name: "proxy", log: u.log, file: u.agentFile, args: u.agentArgs(at, run, tokenFile, ports), output: os.Stderr}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return agent.keep(ctx) })
-	g.Go(func() error { return u.renewToken(ctx, tokenFile) })
+	g.Go(func() error {
+		u.renewToken(ctx, time.Now, func() error { return u.writeToken(tokenFile) })
+		return nil
+	})
 	g.Go(func() error {
 		if waitReady(ctx, "http://127.0.0.1:"+ports.ready+"/healthz/ready") {
 			u.announce(at)
@@ -93,17 +98,26 @@ func (u *embedded) writeToken(file string) error {
 	return os.Rename(next, file)
 }
 
-func (u *embedded) renewToken(ctx context.Context, file string) error {
-	tick := time.NewTicker(tokenRenew)
-	defer tick.Stop()
+// renewToken writes the token again by the calendar, until ctx ends: timers stand still while a machine sleeps. So it does where the clock was put back to
+// before the token was written, from which on it counts.
+func (u *embedded) renewToken(ctx context.Context, now func() time.Time, write func() error) {
+	look := time.NewTicker(secrets.LookInterval)
+	defer look.Stop()
+	since, pause := now().Round(0), tokenRenew // without the monotonic clock
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := u.writeToken(file); err != nil {
-				u.log.Error("the proxy's token was not renewed", "error", err)
-			}
+			return
+		case <-look.C:
+		}
+		at := now().Round(0)
+		if age := at.Sub(since); age >= 0 && age < pause {
+			continue
+		}
+		since, pause = at, tokenRenew
+		if err := write(); err != nil {
+			u.log.Error("the proxy's token was not renewed", "error", err)
+			pause = tokenAgain
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (h *handler) known(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, tokenKey{}, h.gate.Token(r))))
 		case isProgram(r):
 			if !errors.Is(err, login.ErrNobody) {
-				h.Logger.Warn("console: a reader is not let in", "from", r.RemoteAddr, "err", err)
+				h.gate.Refused(r, err)
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="sallyport"`)
 			http.Error(w, err.Error(), refusal(err))
@@ -165,7 +165,7 @@ func (h *handler) known(next http.Handler) http.Handler {
 			}
 			http.Redirect(w, r, to, http.StatusSeeOther)
 		default:
-			h.Logger.Warn("console: a reader is not let in", "from", r.RemoteAddr, "err", err)
+			h.gate.Refused(r, err)
 			h.askWho(w, r, err)
 		}
 	})

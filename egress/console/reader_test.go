@@ -1,14 +1,18 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sallyport/sallyport/egress/audit/record"
@@ -126,6 +130,26 @@ func TestReadersSeeTheirNamespaces(t *testing.T) {
 	if status, text := as(t, h, "auditor", http.MethodGet, "/log?q=since:30d"); status != http.StatusOK || !strings.Contains(text, "shop/cart") {
 		t.Errorf("who may read all: %d", status)
 	}
+}
+
+// TestRefusedReadersAreLoggedInBounds: whoever asks with tokens that nobody knows fills no log, and the log says how often it was.
+func TestRefusedReadersAreLoggedInBounds(t *testing.T) {
+	var log bytes.Buffer
+	h := guardedBy(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 100 {
+			as(t, h, fmt.Sprint("guess", i), http.MethodGet, "/log")
+		}
+		if n := strings.Count(log.String(), "is not let in"); n != 20 {
+			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		time.Sleep(time.Second)
+		log.Reset()
+		as(t, h, strings.Repeat("x", 20<<10), http.MethodGet, "/log")
+		if !strings.Contains(log.String(), "unsaid=80\n") {
+			t.Errorf("the next line does not tell of 80 that were not said: %s", log.String())
+		}
+	})
 }
 
 func TestNobodyComesInWithoutALogin(t *testing.T) {

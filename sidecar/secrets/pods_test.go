@@ -114,7 +114,7 @@ func TestPodsTakeLittle(t *testing.T) {
 		}
 		shared("at first")
 		m.trust(newMesh(t).ca.Bundle()...)
-		time.Sleep(2 * lookInterval) // the bubble's clock
+		time.Sleep(2 * LookInterval) // the bubble's clock
 		synctest.Wait()
 		if now := w.board.read(); len(now.given) != 2 {
 			t.Fatalf("%d roots after another one came", len(now.given))

@@ -230,7 +230,7 @@ func TestRootsAreAUnion(t *testing.T) {
 		<-w.Ready()
 		want := func(step string, all ...*mesh) {
 			t.Helper()
-			time.Sleep(lookInterval + time.Second)
+			time.Sleep(LookInterval + time.Second)
 			synctest.Wait()
 			var bundle []byte
 			for _, m := range all {

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// lookInterval is how often the --ca-root file and the calendar are looked at. Mounted volumes are swapped by
+// LookInterval is how often the --ca-root file and the calendar are looked at. Mounted volumes are swapped by
 // symbolic links, which watches on files miss; timers stand still while a machine sleeps.
-const lookInterval = 5 * time.Second
+const LookInterval = 5 * time.Second
 
 // Options say whose certificate to keep, and where.
 type Options struct {
@@ -159,7 +159,7 @@ func (w *Workload) Run(ctx context.Context, conn grpc.ClientConnInterface) {
 	defer renew.Stop()
 	expiry := time.NewTimer(w.untilExpiry())
 	defer expiry.Stop()
-	look := time.NewTicker(lookInterval)
+	look := time.NewTicker(LookInterval)
 	defer look.Stop()
 	for {
 		select {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/sallyport/sallyport/xds/pacedlog"
+	"github.com/sallyport/sallyport/config/pacedlog"
 )
 
 // Guard stands before every call of a gRPC server: it authenticates the caller, puts the ID into the call's

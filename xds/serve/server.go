@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sallyport/sallyport/xds/pacedlog"
+	"github.com/sallyport/sallyport/config/pacedlog"
 	"github.com/sallyport/sallyport/xds/resource"
 	"github.com/sallyport/sallyport/xds/translate"
 	"github.com/sallyport/sallyport/xds/wire"

@@ -25,10 +25,10 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/decode"
+	"github.com/sallyport/sallyport/config/pacedlog"
 	"github.com/sallyport/sallyport/xds/identity/ca"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
 	"github.com/sallyport/sallyport/xds/netcap"
-	"github.com/sallyport/sallyport/xds/pacedlog"
 )
 
 // TestNoMessageBeforeTheGuard: the port that everybody reaches has no unary method, whose message is read before the guard is asked.

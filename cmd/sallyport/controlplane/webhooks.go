@@ -20,11 +20,11 @@ import (
 	"github.com/sallyport/sallyport/config/admission"
 	"github.com/sallyport/sallyport/config/admission/review"
 	"github.com/sallyport/sallyport/config/admission/webhook"
+	"github.com/sallyport/sallyport/config/pacedlog"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/xds/identity/servertls"
 	"github.com/sallyport/sallyport/xds/netcap"
-	"github.com/sallyport/sallyport/xds/pacedlog"
 )
 
 // serveWebhooks answers the API server's questions about pods and objects.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sallyport/sallyport/config/pacedlog"
 	"github.com/sallyport/sallyport/egress/audit/ingest/ingestpb"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
@@ -46,10 +47,10 @@ type Server struct {
 	caller    func(context.Context) string // see Share
 	places    *places
 	budgets   *budgets
-	refusals  *refusals
-	telling   atomic.Bool // a call of tellLater is under way
+	told      *slog.Logger // of what senders cause: whoever has a certificate can hand in as many records as he likes
+	telling   atomic.Bool  // a call of tellLater is under way
 
-	batches, received, limited atomic.Uint64
+	batches, received, refused, limited atomic.Uint64
 }
 
 // ServerStats counts since the start.
@@ -70,7 +71,7 @@ func NewServer(sink Sink, authorize Authorize, logger *slog.Logger) *Server {
 	}
 	return &Server{
 		sink: sink, authorize: authorize, log: logger, caller: func(context.Context) string { return "" },
-		places: newPlaces(inFlight), budgets: newBudgets(func() float64 { return 0 }, time.Now), refusals: newRefusals(),
+		places: newPlaces(inFlight), budgets: newBudgets(func() float64 { return 0 }, time.Now), told: pacedlog.New(logger, 300),
 	}
 }
 
@@ -79,7 +80,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) { ingestpb.RegisterIngestServ
 
 // Stats tells what came in.
 func (s *Server) Stats() ServerStats {
-	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refusals.all.Load(), Limited: s.limited.Load()}
+	return ServerStats{Batches: s.batches.Load(), Received: s.received.Load(), Refused: s.refused.Load(), Limited: s.limited.Load()}
 }
 
 // Ship serves one stream: a batch, its acknowledgement, the next batch.
@@ -134,7 +135,8 @@ func (s *Server) take(ctx context.Context, packed []byte) (uint64, error) {
 			s.budgets.giveBack(taken)
 			return 0, err
 		default:
-			s.refuse(r, err)
+			s.refused.Add(1)
+			s.told.Warn("audit record refused", "proxy", r.Proxy, "principal", r.Workload.Principal, "epoch", r.Epoch, "seq", r.Seq, "err", err)
 		}
 	}
 	s.batches.Add(1)

@@ -19,7 +19,7 @@ const decidedEarlier = `INSERT INTO record_outcomes BY NAME SELECT 2 AS id, now(
 
 // TestEarlierParts: records of before, whose parts had other columns, are found by each way in which records are asked for, beside new ones.
 func TestEarlierParts(t *testing.T) {
-	hand := clock.At(time.Now())
+	hand := clock.At(start2027)
 	s := open(t, oldFolder(t, fifth, "SELECT 1", decidedEarlier), Options{Now: hand.Now})
 	want := rec(1<<63 + 1)
 	want.Proxy, want.Epoch, want.Time = "sidecar~10.0.0.1~a.b~b", 7, time.Date(2027, 1, 2, 5, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func TestEarlierParts(t *testing.T) {
 
 // TestEarlierPartsGo: their tables go with the last of them.
 func TestEarlierPartsGo(t *testing.T) {
-	hand := clock.At(time.Now())
+	hand := clock.At(start2027)
 	dir := oldFolder(t, fifth)
 	s := open(t, dir, Options{Now: hand.Now})
 	put(t, s, recs(5001, 5002)...)

@@ -90,6 +90,9 @@ const ofInputKinds = " JOIN " + InputKinds + " ON id = kind"
 const BelievedTime = "CASE WHEN epoch_us(time) < epoch_us(" + ingestedColumn + ") - 30 * 86400000000 THEN " + ingestedColumn + " - INTERVAL 30 DAY" +
 	" WHEN epoch_us(time) > epoch_us(" + ingestedColumn + ") + 86400000000 THEN " + ingestedColumn + " + INTERVAL 1 DAY ELSE time END"
 
+// believedAhead is how much later than when a record came in its BelievedTime is at most.
+const believedAhead = 24 * time.Hour
+
 // BelievedDay is the day of BelievedTime, in UTC.
 const BelievedDay = "(DATE '1970-01-01' + (epoch_us(" + BelievedTime + ") // 86400000000)::INTEGER)"
 

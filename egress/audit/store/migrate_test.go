@@ -82,7 +82,7 @@ const (
 		INSERT INTO spools VALUES ('sidecar~10.0.0.1~a.b~b', 7, 1, '1-5000', now())`
 )
 
-// oldFolder makes a folder as an older version left it, with 5000 records.
+// oldFolder makes a folder as an older version left it, with 5000 records. It came in at start2027, which is now() in the statements.
 func oldFolder(t testing.TB, statements ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func oldFolder(t testing.TB, statements ...string) string {
 		filling = fillFifth
 	}
 	for _, statement := range append(slices.Clone(statements), filling) {
-		if _, err := db.Exec(statement); err != nil {
+		if _, err := db.Exec(strings.ReplaceAll(statement, "now()", "TIMESTAMPTZ '"+start2027.Format("2006-01-02 15:04:05.999999Z07:00")+"'")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -290,10 +290,10 @@ func partRows(t *testing.T, s *Store) string {
 
 // TestEarlierRecordsGo: those that an older version wrote are deleted by their age like others.
 func TestEarlierRecordsGo(t *testing.T) {
-	hand := clock.At(time.Now())
+	hand := clock.At(start2027)
 	s := open(t, oldFolder(t, oldest, later, second), Options{Now: hand.Now})
 	put(t, s, recs(5001, 5002)...)
-	hand.Advance(48 * time.Hour) // they all came in just now
+	hand.Advance(48 * time.Hour) // since they all came in
 	for _, tt := range []struct {
 		before time.Time
 		left   int

@@ -10,8 +10,8 @@ import (
 // spoolMemory is how long a silent spool's numbers are remembered at least.
 const spoolMemory = 30 * 24 * time.Hour
 
-// Prune deletes the records that are older than before, by their own time as well as by when they came in (a clock
-// that is wrong does not cost a record its life, and one that was ahead for a while keeps none for ever). Those that somebody has yet to
+// Prune deletes the records that are older than before, by the time that is believed of them (BelievedTime) as well as by when they came in: a clock that is
+// behind does not cost a record its life, and one that is ahead, or a proxy that lies, keeps none for longer than a day more. Those that somebody has yet to
 // take stay (Options.Held). It returns how many went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	return ask(ctx, s, func(ctx context.Context) (int64, error) { return s.prune(ctx, before) })
@@ -19,30 +19,43 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 
 // prune is Prune on the writer's goroutine. The file does not shrink; DuckDB uses the blocks again.
 func (s *Store) prune(ctx context.Context, before time.Time) (int64, error) {
-	ahead := s.options.Now().UTC().Add(24 * time.Hour) // nothing can have come in after it
-	old := " WHERE time < ? AND (" + ingestedColumn + " < ? OR " + ingestedColumn + " > ?)"
-	args := []any{before.UTC(), before.UTC(), ahead}
+	before = before.UTC()
+	old, args := s.olderThan(before)
 	if mark, some := s.held.mark(); some {
 		if err := s.held.count(ctx, s.db, Arrivals+old, args, before); err != nil {
 			return 0, s.fail("count old records", err)
 		}
 		old += " AND (" + ingestedColumn + " <= ? OR " + ingestedColumn + " < ?)"
-		args = append(args, mark, before.Add(-heldAtMost).UTC())
+		args = append(args, mark, before.Add(-heldAtMost))
 	}
 	var deleted int64
 	err := s.gatherer.alone(func() error {
 		return transact(ctx, s.db, func(conn *sql.Conn) error {
-			var err error
-			if deleted, err = deleteRecords(ctx, conn, old, args); err != nil || deleted == 0 {
+			stale, err := noteAhead(ctx, conn, old, args, before)
+			if err != nil {
 				return err
 			}
-			return remakeRollups(ctx, conn, before)
+			if deleted, err = deleteRecords(ctx, conn, old, args); err == nil && deleted > 0 {
+				err = stale.remake(ctx, conn)
+			}
+			if err != nil {
+				return err
+			}
+			return execute(ctx, conn, "DROP TABLE "+aheadPeriods)
 		})
 	})
 	if err != nil {
 		return 0, s.fail("delete old records", err)
 	}
 	return deleted, nil
+}
+
+// olderThan is the condition of records that are older than a moment, with its parameters. What came in more than believedAhead before it is older, whatever it says of its time.
+// When records came in stands first, and alone: rows are in that order, so that DuckDB passes over the others by it.
+func (s *Store) olderThan(before time.Time) (where string, args []any) {
+	future := s.options.Now().UTC().Add(24 * time.Hour) // nothing can have come in after it
+	return " WHERE (" + ingestedColumn + " < ? OR " + ingestedColumn + " > ?) AND (time < ? OR " + ingestedColumn + " < ?)",
+		[]any{before, future, before, before.Add(-believedAhead)}
 }
 
 // deleteRecords deletes those for which a condition holds, and what only they named.

@@ -43,9 +43,12 @@ func Rolled(column string) bool { return slices.Contains(rolled, column) }
 // rollupColumns are the view's: those of rollupRows, where the number of a kind stands in the place of those of rollupKinds.
 var rollupColumns = slices.Concat(rollupTimes, kindColumns, rollupNumbers)
 
-var rollupTimes = func() []inputColumn {
+var rollupTimes = []inputColumn{{"began", "TIMESTAMPTZ", periodOfTime, ""}}
+
+// periodOfTime is when the Period of a record's time began.
+var periodOfTime = func() string {
 	micros := Period.Microseconds()
-	return []inputColumn{{"began", "TIMESTAMPTZ", fmt.Sprintf("to_timestamp((epoch_us(time) // %d * %d)::DOUBLE)", micros, micros/1_000_000), ""}}
+	return fmt.Sprintf("to_timestamp((epoch_us(time) // %d * %d)::DOUBLE)", micros, micros/1_000_000)
 }()
 
 var kindColumns = func() (out []inputColumn) {
@@ -201,11 +204,38 @@ func mergeRollups(ctx context.Context, conn *sql.Conn, days []string) error {
 	return execute(ctx, conn, "INSERT INTO "+rollupRows+" "+mergedFrom("several", rollupRowColumns)+byPlace, "DROP TABLE several")
 }
 
-// remakeRollups makes the rows of times up to a moment anew, from the records that are left of those that they had.
-func remakeRollups(ctx context.Context, conn *sql.Conn, before time.Time) error {
-	until := before.UTC().Truncate(Period).Add(Period)
-	if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupRows+" WHERE began < ?", until); err != nil {
+// aheadPeriods is a temporary table of periods: of the records that are deleted though they say that they are of later.
+const aheadPeriods = "ahead_periods"
+
+// outdated are the rows that have records which are deleted: of the times up to a moment, and of aheadPeriods.
+type outdated struct {
+	until       time.Time
+	first, last sql.NullTime // of aheadPeriods; not valid where there are none
+}
+
+// noteAhead makes aheadPeriods, of the records before a moment for which a condition holds.
+func noteAhead(ctx context.Context, conn *sql.Conn, old string, args []any, before time.Time) (o outdated, err error) {
+	o.until = before.Truncate(Period).Add(Period)
+	_, err = conn.ExecContext(ctx, "CREATE TEMP TABLE "+aheadPeriods+" AS SELECT DISTINCT "+periodOfTime+" AS began FROM "+Arrivals+old+" AND time >= ?", append(args[:len(args):len(args)], o.until)...) //nolint:gosec // G202: names and conditions are ours
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT min(began), max(began) FROM "+aheadPeriods).Scan(&o.first, &o.last)
+	}
+	return o, err
+}
+
+// remake makes them anew, from the records that are left of those that they had.
+func (o outdated) remake(ctx context.Context, conn *sql.Conn) error {
+	const gathered = " AND " + ingestedColumn + " <= (SELECT max(until) FROM " + rollupsState + ")"
+	if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupRows+" WHERE began < ?", o.until); err != nil {
 		return err
 	}
-	return fillRollups(ctx, conn, "time < ? AND "+ingestedColumn+" <= (SELECT max(until) FROM "+rollupsState+")", until)
+	if err := fillRollups(ctx, conn, "time < ?"+gathered, o.until); err != nil || !o.first.Valid {
+		return err
+	}
+	const of = " IN (SELECT began FROM " + aheadPeriods + ")"
+	first, end := o.first.Time.UTC(), o.last.Time.UTC().Add(Period)
+	if _, err := conn.ExecContext(ctx, "DELETE FROM "+rollupRows+" WHERE began >= ? AND began < ? AND began"+of, first, end); err != nil {
+		return err
+	}
+	return fillRollups(ctx, conn, "time >= ? AND time < ? AND "+periodOfTime+of+gathered, first, end)
 }

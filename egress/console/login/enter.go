@@ -37,7 +37,7 @@ func (g *Gate) ByToken(w http.ResponseWriter, r *http.Request, token string) (Re
 	reader, err := g.byToken(ctx, token)
 	if err != nil {
 		g.attempts.failed(r)
-		g.Logger.Warn("console: a login by token failed", "from", r.RemoteAddr, "err", err)
+		g.told.Warn("console: a login by token failed", "from", r.RemoteAddr, "err", err)
 		return reader, err
 	}
 	return reader, g.enter(ctx, w, r, &session{token: token}, reader.by(record.ByToken))
@@ -77,7 +77,7 @@ func (g *Gate) AtIssuer(w http.ResponseWriter, r *http.Request, next string) (st
 	b := begun{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: Within(next), Until: g.Now().Add(begunWithin)}
 	to, err := g.Issuer.begin(ctx, b)
 	if err != nil {
-		g.Logger.Warn("console: no login at the issuer", "err", err)
+		g.told.Warn("console: no login at the issuer", "err", err)
 		return "", err
 	}
 	text, err := json.Marshal(b)
@@ -88,7 +88,8 @@ func (g *Gate) AtIssuer(w http.ResponseWriter, r *http.Request, next string) (st
 	return to, nil
 }
 
-// FromIssuer takes a browser back from the issuer, and says where it wanted to go.
+// FromIssuer takes a browser back from the issuer, and says where it wanted to go. What the browser keeps of its login is no proof that it began one: whoever
+// likes begins as many as he likes. So the issuer is asked about so many codes of an address as about tokens.
 func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, err error) {
 	if g.Issuer == nil {
 		return "", errNoIssuer
@@ -99,8 +100,12 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 	if answer := r.URL.Query().Get("state"); !ok || answer == "" || subtle.ConstantTimeCompare([]byte(b.State), []byte(answer)) != 1 || !g.Now().Before(b.Until) {
 		return "", errOldAnswer
 	}
+	said := r.URL.Query().Get("error")
+	if said == "" && !g.codes.take(r) {
+		return "", ErrTooMany // the cookie stays: the same answer counts some seconds later
+	}
 	setCookie(w, state, "", -1) // a second time it is over; the issuer takes a code once
-	if said := r.URL.Query().Get("error"); said != "" {
+	if said != "" {
 		return "", fmt.Errorf("the issuer says: %.100q", said)
 	}
 	user, hint, err := g.Issuer.end(ctx, r.URL.Query().Get("code"), b)
@@ -109,7 +114,7 @@ func (g *Gate) FromIssuer(w http.ResponseWriter, r *http.Request) (next string, 
 		reader, err = g.reads(ctx, user)
 	}
 	if err != nil {
-		g.Logger.Warn("console: a login at the issuer failed", "by", user.Name, "from", r.RemoteAddr, "err", err)
+		g.told.Warn("console: a login at the issuer failed", "by", user.Name, "from", r.RemoteAddr, "err", err)
 		return "", err
 	}
 	return Within(b.Next), g.enter(ctx, w, r, &session{user: user, hint: hint}, reader.by(record.ByIssuer))

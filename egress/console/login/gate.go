@@ -14,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/sallyport/sallyport/config/pacedlog"
 	"github.com/sallyport/sallyport/egress/audit/record"
 )
 
@@ -103,7 +104,9 @@ func (r Reader) orNothing() (Reader, error) {
 type Gate struct {
 	Options
 	sessions *sessions
-	attempts *attempts
+	told     *slog.Logger                   // of what strangers cause
+	attempts *attempts                      // with tokens
+	codes    *attempts                      // with what the issuer is said to have given
 	entered  *lru.Cache[visitor, time.Time] // when a login was recorded last
 	users    remembered[digest, User]
 	readers  remembered[digest, Reader]
@@ -122,7 +125,7 @@ func New(o Options) *Gate {
 		o.Now = time.Now
 	}
 	return &Gate{
-		Options: o, sessions: newSessions(), attempts: newAttempts(), entered: newCache[visitor, time.Time](mostAddresses),
+		Options: o, sessions: newSessions(), told: pacedlog.New(o.Logger, 300), attempts: newAttempts(), codes: newAttempts(), entered: newCache[visitor, time.Time](mostAddresses),
 		users:   newRemembered[digest, User](mostAnswers, answersFor),
 		readers: newRemembered[digest, Reader](mostAnswers, answersFor),
 		may:     newRemembered[question, bool](mostMay, answersFor),
@@ -162,6 +165,11 @@ func (g *Gate) Reader(r *http.Request) (Reader, error) {
 		return Reader{}, ErrNobody
 	}
 	return reader.by(record.ByToken), err
+}
+
+// Refused logs that a request's reader is not let in.
+func (g *Gate) Refused(r *http.Request, err error) {
+	g.told.Warn("console: a reader is not let in", "from", r.RemoteAddr, "err", err)
 }
 
 // Token is the one that a request's reader is known by; "" of somebody whom an issuer vouches for, and of nobody.

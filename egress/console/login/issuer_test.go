@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -29,6 +30,7 @@ type provider struct {
 	asked  url.Values // of the browser
 	nonce  string     // in place of what was asked for
 	code   bool       // was taken
+	told   int        // codes
 }
 
 func newProvider(t *testing.T) *provider {
@@ -59,6 +61,7 @@ func (p *provider) token(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	proof := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	taken := p.code
 	p.code = true
+	p.told++
 	if taken || r.FormValue("code") != "the code" || name+secret+r.FormValue("client_id")+r.FormValue("client_secret") != "consolehush" ||
 		base64.RawURLEncoding.EncodeToString(proof[:]) != p.asked.Get("code_challenge") {
 		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
@@ -101,13 +104,13 @@ func atIssuer(t *testing.T, p *provider, change func(*IssuerOptions)) *scene {
 	return s
 }
 
-// login goes to the issuer and back, as a browser does.
-func (s *scene) login(t *testing.T, p *provider, change func(back url.Values)) (next string, cookies []*http.Cookie, err error) {
+// back goes to the issuer, as a browser does, and is the request that it comes back with.
+func (s *scene) back(t *testing.T, p *provider, change func(back url.Values)) (*http.Request, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	to, err := s.AtIssuer(w, request(), "/flows?q=a")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	u, err := url.Parse(to)
 	if err != nil || !strings.HasPrefix(to, p.URL+"/auth?") {
@@ -122,7 +125,17 @@ func (s *scene) login(t *testing.T, p *provider, change func(back url.Values)) (
 	for _, c := range w.Result().Cookies() {
 		r.AddCookie(c)
 	}
-	w = httptest.NewRecorder()
+	return r, nil
+}
+
+// login goes to the issuer and back.
+func (s *scene) login(t *testing.T, p *provider, change func(back url.Values)) (next string, cookies []*http.Cookie, err error) {
+	t.Helper()
+	r, err := s.back(t, p, change)
+	if err != nil {
+		return "", nil, err
+	}
+	w := httptest.NewRecorder()
 	next, err = s.FromIssuer(w, r)
 	if err == nil {
 		if _, err := s.FromIssuer(httptest.NewRecorder(), r); err == nil {
@@ -248,4 +261,56 @@ func TestIssuerHint(t *testing.T) {
 			t.Errorf("%d groups: sent to %s, %v", groups, to, err)
 		}
 	}
+}
+
+// straight answers requests without a network.
+type straight struct{ http.Handler }
+
+func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// TestMadeUpAnswers: who says that the issuer sent him has it asked about few codes, and whoever it did send comes in with the same answer a second later.
+func TestMadeUpAnswers(t *testing.T) {
+	p := newProvider(t)
+	s := atIssuer(t, p, func(o *IssuerOptions) { o.Client = &http.Client{Transport: straight{p.Config.Handler}} })
+	synctest.Test(t, func(t *testing.T) {
+		madeUp := func(from string) error {
+			r := httptest.NewRequest(http.MethodGet, CallbackPath+"?state=x&code=y", nil)
+			r.RemoteAddr = from
+			r.AddCookie(&http.Cookie{Name: state, Value: base64.RawURLEncoding.EncodeToString([]byte(`{"state":"x","until":"2100-01-01T00:00:00Z"}`))})
+			_, err := s.FromIssuer(httptest.NewRecorder(), r)
+			return err
+		}
+		here := request().RemoteAddr
+		asked := 0
+		for range 200 {
+			if err := madeUp(here); !errors.Is(err, ErrTooMany) {
+				asked++
+			}
+		}
+		if asked != atFirst || p.told > 2*atFirst { // each may be told in two ways
+			t.Errorf("of 200 made-up answers %d were believed, and the issuer was told %d codes", asked, p.told)
+		}
+		if err := madeUp("198.51.100.7:1"); errors.Is(err, ErrTooMany) {
+			t.Errorf("from elsewhere: %v", err)
+		}
+		if _, err := s.ByToken(httptest.NewRecorder(), request(), "A"); err != nil {
+			t.Errorf("a login by token: %v", err)
+		}
+		r, err := s.back(t, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		if _, err := s.FromIssuer(w, r); !errors.Is(err, ErrTooMany) || len(w.Result().Cookies()) > 0 {
+			t.Errorf("a login beside them: %v, %v", err, w.Result().Cookies())
+		}
+		time.Sleep(time.Second / perSecond)
+		if next, err := s.FromIssuer(w, r); err != nil || next != "/flows?q=a" {
+			t.Errorf("later: %q, %v", next, err)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -215,6 +216,28 @@ func TestGuessing(t *testing.T) {
 	if _, err := s.Reader(other); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestGuessesAtOnce: guesses that begin at the same time count each.
+func TestGuessesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, r := newAttempts(), request()
+		for range 5 * atFirst {
+			if !a.left(r) {
+				t.Fatal("one that began with the others is held back")
+			}
+		}
+		for range 5 * atFirst {
+			a.failed(r)
+		}
+		const wait = 4 * atFirst / perSecond * time.Second
+		if time.Sleep(wait); a.left(r) {
+			t.Error("some of them did not count")
+		}
+		if time.Sleep(time.Second); !a.left(r) {
+			t.Error("an address is held back for longer than its guesses")
+		}
+	})
 }
 
 // TestKnownReadersAreNotHeldBack: who guesses at an address holds back nobody who is logged in at it.
