@@ -20,6 +20,7 @@ type reader struct {
 
 	namespace   string
 	permissions Permissions
+	anySettings bool // nothing is known of the settings that made a pod's proxy
 }
 
 func newReader(annotations map[string]string, namespace string, permissions Permissions) *reader {

@@ -64,7 +64,11 @@ func (s *survey) refused(p subject, err error) {
 		s.say(p, admission.Error, "", "", "the injector refuses its pods: "+oneLine(err.Error()), "")
 		return
 	}
-	for _, m := range refused.Mistakes {
+	s.refusedFor(p, refused.Mistakes)
+}
+
+func (s *survey) refusedFor(p subject, mistakes []inject.Mistake) {
+	for _, m := range mistakes {
 		s.say(p, admission.Error, fieldOf(p, m.Field), m.Value, "the injector refuses its pods: "+m.Problem, m.Fix)
 	}
 }
@@ -87,6 +91,7 @@ func (s *survey) templates() {
 			continue
 		}
 		if proxyOf(p.pod) != nil && p.pod.Annotations[annotation.SidecarStatus.Name] != "" {
+			s.refusedFor(p, inject.Fakes(p.pod, p.key.Namespace, s.Injection))
 			s.dangers(p)
 			continue
 		}
