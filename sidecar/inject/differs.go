@@ -17,7 +17,7 @@ import (
 )
 
 // differs names the first thing in a container of the injector's that is not as the injector makes it; "" when there is none that counts. What
-// it may use, who pulls its image and when, and where it leaves its last words is free.
+// it may use, when its image is pulled, and what its last words are is free.
 func (r *reader) differs(have, want corev1.Container) string {
 	if r.anySettings {
 		want.Image, want.Args, want.Env = have.Image, have.Args, have.Env
@@ -94,7 +94,10 @@ func leads(name string) bool {
 }
 
 // secrets is where the API server, and webhooks of clouds, mount what containers say who they are by.
-const secrets = "/var/run/secrets/"
+const (
+	secrets      = "/var/run/secrets/"
+	accountMount = secrets + "kubernetes.io/serviceaccount" // the API server's own
+)
 
 // differentMounts compares what is mounted. More may be mounted below secrets, beside our own.
 func differentMounts(have, want []corev1.VolumeMount) string {
@@ -131,12 +134,22 @@ func differentHooks(l *corev1.Lifecycle) string {
 	return ""
 }
 
+// withoutFree leaves out what is free: how much the container may use, when its image is pulled, and what its last words are. They are left at the usual
+// place, since the kubelet mounts a file there.
+func withoutFree(c corev1.Container) corev1.Container {
+	c = *c.DeepCopy()
+	c.Resources, c.ResizePolicy, c.ImagePullPolicy = corev1.ResourceRequirements{}, nil, ""
+	c.TerminationMessagePolicy = ""
+	if c.TerminationMessagePath == corev1.TerminationMessagePathDefault {
+		c.TerminationMessagePath = ""
+	}
+	return c
+}
+
 // plainContainer leaves out what was compared already and what is free, and writes as it is not written what the API server and the node's security modules add.
 func plainContainer(c corev1.Container) corev1.Container {
-	c = *c.DeepCopy()
+	c = withoutFree(c)
 	c.Image, c.Args, c.Env, c.VolumeMounts, c.Lifecycle = "", nil, nil, nil, nil
-	c.Resources, c.ResizePolicy, c.ImagePullPolicy = corev1.ResourceRequirements{}, nil, ""
-	c.TerminationMessagePath, c.TerminationMessagePolicy = "", ""
 	for i := range c.Ports {
 		if c.Ports[i].Protocol == "" {
 			c.Ports[i].Protocol = corev1.ProtocolTCP

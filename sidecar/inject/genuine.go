@@ -3,6 +3,7 @@ package inject
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"istio.io/api/annotation"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,12 @@ func (r *reader) genuine(pod *corev1.Pod, o options) {
 	}
 	name := annotation.SidecarStatus.Name
 	fake := func(format string, args ...any) {
-		r.annotationNotPermitted(name, pod.Annotations[name], "containers", "the pod says that it has its proxy already, and "+fmt.Sprintf(format, args...))
+		problem := "the pod says that it has its proxy already, and " + fmt.Sprintf(format, args...)
+		if r.anySettings { // nor what the mesh permits
+			r.mistake(name, pod.Annotations[name], problem, "remove it, and let the injector make them, or let the mesh's owner permit it: changes: [containers] in sallyport.injection.allow of the mesh's settings")
+			return
+		}
+		r.annotationNotPermitted(name, pod.Annotations[name], "containers", problem)
 	}
 	first := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitName })
 	switch {
@@ -34,11 +40,15 @@ func (r *reader) genuine(pod *corev1.Pod, o options) {
 	if what := r.differs(*proxy, r.proxyContainer(pod, o, workloadOf(pod, r.namespace), "")); what != "" {
 		fake("its container %s is not what this injector makes: %s", ProxyName, what)
 	}
+	var others []string
 	for _, want := range Volumes(o.RunSize, o.StateSize) {
 		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == want.Name })
 		if i < 0 || !equality.Semantic.DeepEqual(ofAnySize(pod.Spec.Volumes[i]), ofAnySize(want)) {
-			fake("its volume %s is not what this injector makes", want.Name)
+			others = append(others, want.Name)
 		}
+	}
+	if len(others) > 0 {
+		fake("of its volumes %s are not what this injector makes", strings.Join(others, ", "))
 	}
 }
 

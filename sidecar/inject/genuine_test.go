@@ -74,6 +74,24 @@ func TestGenuine(t *testing.T) {
 	}
 }
 
+// TestResourcesAlone: a container of the author's that has nothing but resources needs nobody's word, however the API server filled it in.
+func TestResourcesAlone(t *testing.T) {
+	s := Default()
+	s.Permissions = owner{}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}, {
+		Name: ProxyName, Image: autoImage, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("10m")}},
+		ImagePullPolicy: corev1.PullAlways, TerminationMessagePath: corev1.TerminationMessagePathDefault, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: accountMount, ReadOnly: true}},
+	}}}}
+	if _, err := Inject(pod, meshed, s); err != nil {
+		t.Error(err)
+	}
+	pod.Spec.Containers[1].VolumeMounts[0].MountPath = "/usr/local/bin"
+	if _, err := Inject(pod, meshed, s); err == nil {
+		t.Error("a mount over the agent needs nobody's word")
+	}
+}
+
 // TestFake: what is in a pod by the name of the injector's, and is not the injector's, is refused, and the refusal says what it is.
 func TestFake(t *testing.T) {
 	s := Default()
@@ -97,6 +115,7 @@ func TestFake(t *testing.T) {
 		`istio-init is not what this injector makes: its argument 18, "--block-quic", is missing`:                                    {first: func(c *corev1.Container) { c.Args = c.Args[:len(c.Args)-1] }},
 		`istio-init is not what this injector makes: its argument 13 is "0.0.0.0/0", and not ""`:                                     {first: func(c *corev1.Container) { c.Args[12] = "0.0.0.0/0" }},
 		`istio-init is not what this injector makes: its argument 19, "--clean", is one too many`:                                    {first: func(c *corev1.Container) { c.Args = append(c.Args, "--clean") }},
+		"istio-init is not what this injector makes: its terminationMessagePath is another":                                          {first: func(c *corev1.Container) { c.TerminationMessagePath = "/usr/sbin/ip6tables-restore" }},
 		"istio-init is not what this injector makes: its command is another":                                                         {first: func(c *corev1.Container) { c.Command = yes.Command }},
 		"istio-init is not what this injector makes: its securityContext is another":                                                 {first: func(c *corev1.Container) { c.SecurityContext.Capabilities = nil }},
 		"istio-init is not what this injector makes: its restartPolicy is another":                                                   {first: func(c *corev1.Container) { c.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways) }},
@@ -114,7 +133,7 @@ func TestFake(t *testing.T) {
 		"istio-proxy is not what this injector makes: its livenessProbe is another":                                                                    {proxy: func(c *corev1.Container) { c.LivenessProbe = c.ReadinessProbe }},
 		`istio-proxy is not what this injector makes: its variable DISCOVERY_ADDRESS is "evil.test:15012", and not "sallyport.istio-system.svc:15012"`: {proxy: variable("DISCOVERY_ADDRESS", "evil.test:15012")},
 		`istio-proxy is not what this injector makes: its variable ENVOY is "/tmp/x", and is not to be there`:                                          {proxy: variable("ENVOY", "/tmp/x")},
-		"its volume istio-token is not what this injector makes": {pod: func(p *corev1.Pod) {
+		"of its volumes istio-token are not what this injector makes": {pod: func(p *corev1.Pod) {
 			i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == tokenVolume })
 			p.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}}
 		}},

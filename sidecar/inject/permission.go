@@ -48,7 +48,12 @@ func (r *reader) customsPermitted(pod *corev1.Pod) {
 			continue
 		}
 		image := c.Image
-		c.Resources, c.Image = corev1.ResourceRequirements{}, ""
+		c = withoutFree(c)
+		c.Image = ""
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountMount })
+		if len(c.VolumeMounts) == 0 {
+			c.VolumeMounts = nil
+		}
 		if !reflect.DeepEqual(c, corev1.Container{Name: c.Name}) && !r.permits("containers") {
 			r.notPermitted("container", c.Name, "containers", "the pod changes more of the injector's container than its resources")
 		}

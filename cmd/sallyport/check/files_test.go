@@ -36,7 +36,7 @@ func TestFiles(t *testing.T) {
       initContainers: [{name: istio-init, image: a, args: [init], volumeMounts: [{name: noop, mountPath: /usr/local/bin/sallyport-agent, subPath: sallyport-agent}]}]
       containers: [{name: web, image: web}, {name: istio-proxy, image: a, args: [proxy, sidecar]}]
 `,
-			`error web.yaml:3: Deployment default/web: spec.template.metadata.annotations["sidecar.istio.io/status"]: "{}": the injector refuses its pods: the pod says that it has its proxy already, and its container istio-init is not what this injector makes: noop is mounted at /usr/local/bin/sallyport-agent`,
+			`error web.yaml:3: Deployment default/web: spec.template.metadata.annotations["sidecar.istio.io/status"]: "{}": the pod says that it has its proxy already, and its container istio-init is not what this injector makes: noop is mounted at /usr/local/bin/sallyport-agent`,
 		},
 		"in a list": {
 			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostNetwork: true, containers: []}}\n",

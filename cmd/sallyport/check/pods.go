@@ -73,6 +73,18 @@ func (s *survey) refusedFor(p subject, mistakes []inject.Mistake) {
 	}
 }
 
+// fakes judges what a pod that says that it has its proxy has in its place.
+func (s *survey) fakes(p subject) {
+	found := inject.Fakes(p.pod, p.key.Namespace, s.Injection)
+	if s.Injection.Permissions != nil {
+		s.refusedFor(p, found)
+		return
+	}
+	for _, m := range found { // nobody knows what the mesh permits
+		s.say(p, s.bypass(p.pod), fieldOf(p, m.Field), m.Value, m.Problem, m.Fix)
+	}
+}
+
 // fieldOf gives the place of an injector's mistake in the object.
 func fieldOf(p subject, field string) string {
 	for word, place := range map[string]string{"annotation ": "annotations", "label ": "labels"} {
@@ -91,7 +103,7 @@ func (s *survey) templates() {
 			continue
 		}
 		if proxyOf(p.pod) != nil && p.pod.Annotations[annotation.SidecarStatus.Name] != "" {
-			s.refusedFor(p, inject.Fakes(p.pod, p.key.Namespace, s.Injection))
+			s.fakes(p)
 			s.dangers(p)
 			continue
 		}
