@@ -87,10 +87,15 @@ func byName(list []corev1.EnvVar) map[string]corev1.EnvVar {
 	return out
 }
 
-// leads says whether a variable has a say in what runs in the container, or in what is caught.
+// leads says whether a variable has a say in what runs in the container, where its files are, or what is caught.
 func leads(name string) bool {
-	return redirect.ReadsVariable(name) || slices.Contains([]string{"PATH", "ENVOY", "PROXY_CONFIG", "DNS_PROXY_ADDR"}, name) ||
-		strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "SALLYPORT_")
+	return runs(name) || redirect.ReadsVariable(name) ||
+		slices.Contains([]string{"PROXY_CONFIG", "DNS_PROXY_ADDR", "SALLYPORT_RUN_DIR", "SALLYPORT_ENDER", "SALLYPORT_EXEC_PROBES"}, name)
+}
+
+// runs says whether a variable says which program runs as the proxy, or with what code.
+func runs(name string) bool {
+	return name == "PATH" || name == "ENVOY" || strings.HasPrefix(name, "LD_")
 }
 
 // secrets is where the API server, and webhooks of clouds, mount what containers say who they are by.

@@ -112,6 +112,9 @@ func (r *reader) proxyMetadata(metadata map[string]string) {
 		if len(validation.IsEnvVarName(key)) > 0 {
 			r.mistake(annotation.ProxyConfig.Name, key, "proxyMetadata is no environment variable's name", "write one, as in ISTIO_META_NETWORK")
 		}
+		if runs(key) && !r.permits("containers") {
+			r.annotationNotPermitted(annotation.ProxyConfig.Name, key+"="+metadata[key], "containers", "proxyMetadata says which program runs as the proxy")
+		}
 	}
 	if captured, ok := parseBool(metadata[dnsCapture]); metadata[dnsCapture] != "" && !(ok && captured) && !r.permits("dnsCapture") {
 		r.annotationNotPermitted(annotation.ProxyConfig.Name, dnsCapture+"="+metadata[dnsCapture], "dnsCapture", "DNS queries would not be caught")
