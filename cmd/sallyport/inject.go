@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sallyport/sallyport/cmd/program"
+	"github.com/sallyport/sallyport/cmd/sallyport/check"
 	"github.com/sallyport/sallyport/config/source/wholefile"
 	"github.com/sallyport/sallyport/sidecar/inject"
 	"github.com/sallyport/sallyport/sidecar/inject/manifest"
@@ -42,7 +43,7 @@ HTTP hooks (postStart, preStop) of containers are called by the agent, after eac
 what a new run printed makes pods that have them anew.
 
 The settings are those of --injection-config, or with --kubeconfig or --context those of the cluster (ConfigMap
-sallyport-injector of the control plane's namespace), or else the defaults. What became of each object, and warnings, go to
+sallyport-injector of the control plane's namespace, and of its ConfigMap istio what that says of pods), or else the defaults. What became of each object, and warnings, go to
 standard error. The exit code is 1 when an object asks for what cannot be; nothing is printed then.`,
 		Example: `  sallyport inject -f deployment.yaml --injection-config injector.yaml | kubectl apply -f -
   kubectl get deployment web -o yaml | sallyport inject -f - --kubeconfig ~/.kube/config
@@ -126,37 +127,43 @@ func tell(w io.Writer, name string, outcomes []manifest.Outcome) {
 
 // load takes the settings from where the flags say.
 func (f *injectFlags) load(ctx context.Context) (inject.Settings, error) {
-	var text []byte
-	var from string
 	switch {
 	case f.settingsGiven:
 		data, err := wholefile.Read(f.settings, manifest.MaxFile)
 		if err != nil {
 			return inject.Settings{}, program.Misuse(fmt.Errorf("--injection-config: %w", err))
 		}
-		text, from = data, f.settings
-	case f.cluster.given():
-		data, err := f.fromCluster(ctx)
+		settings, err := inject.ParseSettings(data)
 		if err != nil {
-			return inject.Settings{}, err
+			return settings, program.Misuse(fmt.Errorf("%s: %w", f.settings, err))
 		}
-		text, from = data, fmt.Sprintf("ConfigMap %s/%s", f.cluster.namespace, injectorConfigMap)
+		return settings, nil
+	case f.cluster.given():
+		return f.fromCluster(ctx)
 	default:
 		return inject.Default(), nil
 	}
-	settings, err := inject.ParseSettings(text)
-	if err != nil {
-		return settings, program.Misuse(fmt.Errorf("%s: %w", from, err))
-	}
-	return settings, nil
 }
 
-func (f *injectFlags) fromCluster(ctx context.Context) ([]byte, error) {
+// fromCluster takes the injector's settings and the mesh's: the webhook judges the pods by both.
+func (f *injectFlags) fromCluster(ctx context.Context) (inject.Settings, error) {
 	access, err := f.cluster.open(ctx)
 	if err != nil {
-		return nil, err
+		return inject.Settings{}, err
 	}
-	return access.injection(ctx)
+	text, err := access.injection(ctx)
+	if err != nil {
+		return inject.Settings{}, err
+	}
+	mesh, err := access.mesh(ctx)
+	if err != nil {
+		return inject.Settings{}, err
+	}
+	settings, err := check.InjectionSettings(text, mesh)
+	if err != nil {
+		return settings, program.Misuse(fmt.Errorf("ConfigMap %s/%s: %w", f.cluster.namespace, injectorConfigMap, err))
+	}
+	return settings, nil
 }
 
 // injection reads the injector's settings.

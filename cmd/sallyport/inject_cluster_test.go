@@ -29,7 +29,20 @@ func TestInjectBySettingsOfTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := runInject(t, pod, args...); code != exitDone || !strings.Contains(stdout, "image: registry.example/proxy:of-the-cluster") {
+	if code, stdout, stderr := runInject(t, pod, args...); code != exitDone || !strings.Contains(stdout, "image: registry.example/proxy:of-the-cluster") || strings.Contains(stdout, "--block-quic") {
 		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: meshConfigMap}, Data: map[string]string{meshConfigKey: "outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := runInject(t, pod, args...); code != exitDone || !strings.Contains(stdout, "--block-quic") {
+		t.Errorf("what nobody registered stays in, and QUIC does not: exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	open := strings.Replace(pod, "{name: web}", `{name: web, annotations: {traffic.sidecar.istio.io/excludeOutboundPorts: "25"}}`, 1)
+	if code, _, stderr := runInject(t, open, args...); code != exitNo || !strings.Contains(stderr, "changes: [excludeOutboundPorts]") {
+		t.Errorf("what the webhook would refuse: exit code %d, %s", code, stderr)
 	}
 }

@@ -80,6 +80,12 @@ func is(values ...string) func(any) bool {
 	}
 }
 
+// isFalse holds for false.
+func isFalse(v any) bool {
+	b, ok := v.(bool)
+	return ok && !b
+}
+
 // applied makes the lines of several fields that do what the API says.
 func applied(paths ...string) []Field { return alike(Applied, paths) }
 

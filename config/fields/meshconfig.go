@@ -20,7 +20,7 @@ var MeshConfig = Kind{
 		},
 		idle("inboundClusterStatName", "outboundClusterStatName", "defaultConfig.discoveryAddress", "defaultConfig.configPath", "defaultConfig.binaryPath",
 			"defaultConfig.serviceCluster", "defaultConfig.tracingServiceName", "defaultConfig.meshId", "defaultConfig.discoveryRefreshDelay",
-			"enablePrometheusMerge", "defaultConfig.controlPlaneAuthPolicy", "defaultConfig.sds", "ingressControllerMode", "ingressClass", "ingressService", "ingressSelector"),
+			"defaultConfig.controlPlaneAuthPolicy", "defaultConfig.sds", "ingressControllerMode", "ingressClass", "ingressService", "ingressSelector"),
 		meshProxies(), meshSecurity(), meshTraffic(), meshTelemetry(),
 	),
 }
@@ -81,9 +81,21 @@ func meshTelemetry() []Field {
 		warned("proxies send no traces, and no metrics but Envoy's own", "remove it",
 			"enableTracing", "defaultProviders", "defaultConfig.tracing", "defaultConfig.zipkinAddress", "defaultConfig.statsdUdpAddress",
 			"defaultConfig.envoyMetricsServiceAddress", "defaultConfig.envoyMetricsService", "defaultConfig.extraStatTags", "defaultConfig.proxyStatsMatcher"),
+		[]Field{
+			{Path: "enablePrometheusMerge", Fate: Idle, When: isFalse, Why: "metrics are not merged"},
+			{Path: "enablePrometheusMerge", Fate: Warned, Why: notMerged, Fix: scrapeBoth},
+		},
 		meshProviders(),
 	)
 }
+
+// Metrics of applications stay where they are.
+const (
+	notMerged  = "a proxy serves its own metrics, at port 15020 under /stats/prometheus, and the application's stay at the application"
+	scrapeBoth = "remove it, and scrape both; a Prometheus without a proxy reaches the application's port under STRICT where portLevelMtls lets it (PERMISSIVE), or where traffic.sidecar.istio.io/excludeInboundPorts names it"
+	// NoMerge says so of a pod, and what to do.
+	NoMerge = notMerged + "; " + scrapeBoth
+)
 
 // meshProviders are those that policies ask, which count, and those of logs and traces.
 func meshProviders() []Field {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"istio.io/api/annotation"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/sallyport/sallyport/config/fields"
 )
 
 // reader reads annotations and notes what is wrong, and what was read.
@@ -20,6 +22,7 @@ type reader struct {
 
 	namespace   string
 	permissions Permissions
+	anySettings bool // nothing is known of the settings that made a pod's proxy
 }
 
 func newReader(annotations map[string]string, namespace string, permissions Permissions) *reader {
@@ -76,7 +79,16 @@ func imageProblem(image string) string {
 }
 
 // Prefixes of the annotations that are about sidecars.
-var prefixes = []string{"sidecar.istio.io/", "traffic.sidecar.istio.io/", "status.sidecar.istio.io/", "readiness.status.sidecar.istio.io/"}
+var prefixes = []string{"sidecar.istio.io/", "traffic.sidecar.istio.io/", "status.sidecar.istio.io/", "readiness.status.sidecar.istio.io/", "prometheus.istio.io/"}
+
+// mergesMetrics warns that metrics are not merged: whoever expects them at one place does not see the application's.
+func (r *reader) mergesMetrics() {
+	name := annotation.PrometheusMergeMetrics.Name
+	value, ok := r.get(name)
+	if merge, said := parseBool(value); ok && (merge || !said) {
+		r.warn("annotation %q: %q: is not applied: %s", name, value, fields.NoMerge)
+	}
+}
 
 // useless warns of annotations about sidecars that were not read: mistyped ones, and those that mean nothing here.
 func (r *reader) useless(pod *corev1.Pod) {

@@ -30,6 +30,7 @@ import (
 // cluster is a real API server that asks the handler about pods.
 type cluster struct {
 	*kubernetes.Clientset
+	settings inject.Settings
 	warnings *warnings
 }
 
@@ -84,6 +85,7 @@ func startCluster(t *testing.T) *cluster {
 	}
 	settings := inject.Default()
 	settings.Image = "registry.example/sallyport-proxy:v1"
+	c.settings = settings
 	c.register(t, inject.Handler(inject.HandlerConfig{
 		Log: slog.New(slog.DiscardHandler), Settings: func() inject.Settings { return settings }, Namespaces: c,
 	}))
@@ -167,6 +169,7 @@ spec:
 		if said := c.warnings.take(); said != "" {
 			t.Errorf("warned: %s", said)
 		}
+		c.isGenuine(t, pod)
 	})
 	t.Run("native", func(t *testing.T) {
 		pod, err := c.create(t, "shop", `
@@ -180,6 +183,19 @@ spec:
 		if got := names(pod.Spec.InitContainers); !slices.Equal(got, []string{"istio-init", "istio-proxy", "migrate"}) {
 			t.Errorf("init containers %v", got)
 		}
+		c.isGenuine(t, pod)
+	})
+	t.Run("within the pod's resources", func(t *testing.T) {
+		pod, err := c.create(t, "shop", `
+metadata: {name: within}
+spec:
+  resources: {limits: {cpu: "1", memory: 512Mi}}
+  containers: [{name: web, image: web, resources: {requests: {cpu: 50m}}}]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.isGenuine(t, pod)
+		c.warnings.take()
 	})
 	t.Run("refused", func(t *testing.T) {
 		_, err := c.create(t, "shop", `
@@ -209,6 +225,23 @@ spec: {containers: [{name: web, image: web}]}`)
 		}
 	})
 	t.Run("goldens", func(t *testing.T) { c.createGoldens(t) })
+}
+
+// nobody may change anything.
+type nobody struct{}
+
+func (nobody) Permits(string, string) bool { return false }
+func (nobody) Images(string) []string      { return nil }
+
+// isGenuine: a pod as the API server keeps it is taken for one of the injector's own.
+func (c *cluster) isGenuine(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	s := c.settings
+	s.Permissions = nobody{}
+	again, err := inject.Inject(pod, inject.Namespace{Name: "shop", Labels: map[string]string{"istio-injection": "enabled"}}, s)
+	if err != nil || again.Pod != nil {
+		t.Errorf("the pod, as it is kept: %+v %v", again, err)
+	}
 }
 
 // createGoldens creates the pods of the golden files as they are after injection.

@@ -46,11 +46,16 @@ func (r *reader) proxyContainer(pod *corev1.Pod, o options, work workload, probe
 	case o.native:
 		c.RestartPolicy, c.Lifecycle = ptr(corev1.ContainerRestartPolicyAlways), askClientsToGo()
 	case o.HoldApplicationUntilProxyStarts:
-		c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
-			Exec: &corev1.ExecAction{Command: []string{"sallyport-agent", "wait"}},
-		}}
+		c.Lifecycle = waitForProxy()
 	}
 	return c
+}
+
+// waitForProxy has the kubelet start no further container before the proxy is ready.
+func waitForProxy() *corev1.Lifecycle {
+	return &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
+		Exec: &corev1.ExecAction{Command: []string{"sallyport-agent", "wait"}},
+	}}
 }
 
 // askClientsToGo has the proxy of a pod that ends ask its clients to close what they keep, from the moment on in which the pod is told to end: a native sidecar is told

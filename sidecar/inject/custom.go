@@ -43,11 +43,34 @@ func (c custom) apply(made corev1.Container) (corev1.Container, *Mistake) {
 	if !ok {
 		return made, nil
 	}
+	made = *made.DeepCopy()
+	giveWay(&made, over)
 	merged, err := mergeContainer(made, over)
 	if err != nil {
 		return made, &Mistake{Field: "container", Value: made.Name, Problem: "cannot be merged with the injector's: " + err.Error(), Fix: "write only what shall differ"}
 	}
 	return merged, nil
+}
+
+// giveWay takes the injector's handlers out where the author wrote one of another kind: a probe, or hook, with two is no valid pod.
+func giveWay(made *corev1.Container, over corev1.Container) {
+	for _, p := range []struct{ made, over *corev1.Probe }{
+		{made.ReadinessProbe, over.ReadinessProbe}, {made.StartupProbe, over.StartupProbe}, {made.LivenessProbe, over.LivenessProbe},
+	} {
+		if p.made != nil && p.over != nil && p.over.ProbeHandler != (corev1.ProbeHandler{}) && (p.made.HTTPGet == nil || p.over.HTTPGet == nil) {
+			p.made.ProbeHandler = corev1.ProbeHandler{}
+		}
+	}
+	if made.Lifecycle == nil || over.Lifecycle == nil {
+		return
+	}
+	for _, h := range []struct{ made, over *corev1.LifecycleHandler }{
+		{made.Lifecycle.PostStart, over.Lifecycle.PostStart}, {made.Lifecycle.PreStop, over.Lifecycle.PreStop},
+	} {
+		if h.made != nil && h.over != nil && *h.over != (corev1.LifecycleHandler{}) && (h.made.Exec == nil || h.over.Exec == nil) {
+			*h.made = corev1.LifecycleHandler{}
+		}
+	}
 }
 
 func mergeContainer(made, over corev1.Container) (merged corev1.Container, err error) {

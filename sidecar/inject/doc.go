@@ -37,6 +37,6 @@
 // to close what they keep. There is no other one.
 //
 // The package must not import the data plane's parts, but for the rules of redirection and the form of probes. Of the
-// control plane it imports only how reviews are read and answered (config/admission/review): it runs in
-// the controller, never in a pod.
+// control plane it imports only how reviews are read and answered (config/admission/review), and what becomes of each field of
+// a ProxyConfig (config/fields): it runs in the controller, never in a pod.
 package inject

@@ -29,6 +29,8 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 	r := newReader(pod.Annotations, ns.Name, s.Permissions)
 	o := r.optionsOf(pod, s)
 	r.dangers(pod, o)
+	r.earlyDangers(pod, o)
+	r.nameServers(pod, o)
 	r.customsPermitted(pod)
 	r.clashes(pod)
 	if len(r.mistakes) > 0 {
@@ -52,6 +54,8 @@ func Inject(pod *corev1.Pod, ns Namespace, s Settings) (Result, error) {
 			return Result{}, &RefusedError{Pod: podName(pod, ns), Mistakes: []Mistake{*err}}
 		}
 		initial = append(initial, container)
+	} else if _, written := customs[InitName]; written {
+		r.warn("container %q: it is left out, as nothing of the pod's traffic is caught (%s); remove it, or let the traffic be caught", InitName, interceptNone)
 	}
 	place(&out.Spec, initial, proxy, o)
 	out.Spec.Volumes = append(out.Spec.Volumes, Volumes(o.RunSize, o.StateSize)...)

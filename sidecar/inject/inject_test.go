@@ -243,6 +243,7 @@ func TestPermissions(t *testing.T) {
 		"as it is":               {said("sidecar.istio.io/interceptionMode", "REDIRECT"), ""},
 		"DNS":                    {said("proxy.istio.io/config", `proxyMetadata: {ISTIO_META_DNS_CAPTURE: "false"}`), "dnsCapture"},
 		"DNS, misspelt":          {said("proxy.istio.io/config", `proxyMetadata: {ISTIO_META_DNS_CAPTURE: "nope"}`), "dnsCapture"},
+		"another Envoy":          {said("proxy.istio.io/config", `proxyMetadata: {ENVOY: /var/run/sallyport/mine}`), "containers"},
 		"another control plane":  {said("sidecar.istio.io/discoveryAddress", "evil.test:15012"), "discoveryAddress"},
 		"and by ProxyConfig":     {said("proxy.istio.io/config", "discoveryAddress: evil.test:15012"), "discoveryAddress"},
 		"an image":               {said("sidecar.istio.io/proxyImage", "evil.test/proxy:1"), "proxyImage"},

@@ -25,7 +25,7 @@ const maxLabel = 63
 // describe sets labels and annotations, and no one that is there already.
 func describe(out, original *corev1.Pod, o options, work workload) {
 	takes := "istio" // clients are told that they may speak mutual TLS to it
-	if o.NoMutualTLS {
+	if o.NoMutualTLS || o.uncaught {
 		takes = ""
 	}
 	labels := map[string]string{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"istio.io/api/annotation"
+	"istio.io/api/label"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,6 +28,7 @@ const logLevelFix = "write trace, debug, info, warning, error, critical or off"
 type options struct {
 	Settings
 	intercept   bool
+	uncaught    bool // nothing of the pod is caught, though the mesh's pods are
 	native      bool
 	initArgs    []string
 	drain       time.Duration
@@ -52,6 +54,7 @@ func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 		r.annotationNotPermitted(annotation.SidecarProxyImage.Name, o.Image, "proxyImage", "the pod brings its own image of the proxy")
 	}
 	r.resources(&o.Resources)
+	r.within(pod, &o.Resources)
 	if o.Redirect.BlockQUIC == nil && s.Closed != nil {
 		o.Redirect.BlockQUIC = ptr(s.Closed(r.namespace, pod.Labels))
 	}
@@ -65,12 +68,15 @@ func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 	if o.intercept {
 		o.initArgs = r.redirection(o.Redirect)
 	}
+	o.uncaught = !o.intercept && s.Redirect.Mode != interceptNone
+	r.startsFirst(pod, &o)
 	o.drain, o.least = o.TerminationDrainDuration.Duration, o.MinimumDrainDuration.Duration
 	if o.native {
 		o.least = 0
 	}
 	o.least = min(o.least, o.drain)
 	r.statusPort()
+	r.mergesMetrics()
 	r.useless(pod)
 	return o
 }
@@ -79,6 +85,9 @@ func (r *reader) optionsOf(pod *corev1.Pod, s Settings) options {
 func (r *reader) interception(mode *string) {
 	name := annotation.SidecarInterceptionMode.Name
 	value, ok := r.get(name)
+	if ok && value == interceptNone && *mode != interceptNone {
+		r.warn("annotation %q: %q: nothing of the pod's traffic is caught, unless something else does; clients are not told to speak mutual TLS to it: where something else catches what comes in, give the pod the label %s: istio", name, value, label.SecurityTlsMode.Name)
+	}
 	switch {
 	case !ok:
 	case value == interceptNone && *mode != interceptNone && !r.permits("interceptionMode"):
@@ -86,17 +95,23 @@ func (r *reader) interception(mode *string) {
 	case value == interceptRedirect || value == interceptNone:
 		*mode = value
 	case value == "TPROXY":
-		r.mistake(name, value, "is not supported: the proxy has no capabilities", "write REDIRECT, or NONE when something else catches the traffic")
+		r.mistake(name, value, noTPROXY, interceptionFix)
 	default:
-		r.mistake(name, value, "is no way to catch traffic", "write REDIRECT, or NONE when something else catches the traffic")
+		r.mistake(name, value, "is no way to catch traffic", interceptionFix)
 	}
 }
+
+const (
+	noTPROXY        = "is not supported: the proxy has no capabilities"
+	interceptionFix = "write REDIRECT, or NONE when something else catches the traffic"
+	noStatusPort    = "the agent's port cannot be chosen"
+)
 
 // statusPort refuses another port than the one that probes are sent to.
 func (r *reader) statusPort() {
 	name := annotation.SidecarStatusPort.Name
 	if value, ok := r.get(name); ok && value != fmt.Sprint(StatusPort) {
-		r.mistake(name, value, "the agent's port cannot be chosen", fmt.Sprintf("write %d, or remove the annotation", StatusPort))
+		r.mistake(name, value, noStatusPort, fmt.Sprintf("write %d, or remove the annotation", StatusPort))
 	}
 	if value, ok := r.get(annotation.InjectTemplates.Name); ok && strings.TrimSpace(value) != "sidecar" {
 		r.mistake(annotation.InjectTemplates.Name, value, "there is one template, sidecar",

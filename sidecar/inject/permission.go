@@ -6,10 +6,7 @@ import (
 	"reflect"
 	"slices"
 
-	"istio.io/api/annotation"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/sallyport/sallyport/sidecar/redirect"
 )
 
 // Permissions say what the mesh's owner lets pods change of their proxies, where the change lets traffic around the proxy or
@@ -51,7 +48,12 @@ func (r *reader) customsPermitted(pod *corev1.Pod) {
 			continue
 		}
 		image := c.Image
-		c.Resources, c.Image = corev1.ResourceRequirements{}, ""
+		c = withoutFree(c)
+		c.Image = ""
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountMount })
+		if len(c.VolumeMounts) == 0 {
+			c.VolumeMounts = nil
+		}
 		if !reflect.DeepEqual(c, corev1.Container{Name: c.Name}) && !r.permits("containers") {
 			r.notPermitted("container", c.Name, "containers", "the pod changes more of the injector's container than its resources")
 		}
@@ -59,48 +61,4 @@ func (r *reader) customsPermitted(pod *corev1.Pod) {
 			r.notPermitted(fmt.Sprintf("container %q: image", c.Name), image, "proxyImage", "the pod brings its own image of the proxy")
 		}
 	}
-}
-
-// genuine refuses a pod that only says that it has its proxy (annotation sidecar.istio.io/status): the containers of an
-// injector's names must be what this one makes, as far as traffic goes.
-func (r *reader) genuine(pod *corev1.Pod, o options) {
-	name := annotation.SidecarStatus.Name
-	fake := func(problem string) {
-		r.annotationNotPermitted(name, pod.Annotations[name], "containers", "the pod says that it has its proxy already, and "+problem)
-	}
-	if r.permits("containers") {
-		return
-	}
-	find := func(list []corev1.Container, container string) *corev1.Container {
-		i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == container })
-		if i < 0 {
-			return nil
-		}
-		return &list[i]
-	}
-	first := find(pod.Spec.InitContainers, InitName)
-	switch {
-	case !o.intercept:
-	case first == nil:
-		fake("nothing in it catches its traffic")
-	case !slices.Equal(first.Args, o.initArgs) || len(first.Command) > 0 || first.Image != o.Image && !r.permitsImage(first.Image) || !equalEnv(first.Env, initEnv(o)) || len(first.EnvFrom) > 0:
-		fake("its container " + InitName + " is not what this injector makes")
-	}
-	proxy := findProxy(&pod.Spec)
-	if !slices.Equal(proxy.Args, proxyArgs(o)) || len(proxy.Command) > 0 || proxy.Image != o.Image && !r.permitsImage(proxy.Image) {
-		fake("its container " + ProxyName + " is not what this injector makes")
-	}
-}
-
-// equalEnv says whether the variables that count for the init step are the same; others may have been added.
-func equalEnv(have, want []corev1.EnvVar) bool {
-	counts := func(list []corev1.EnvVar) (out []string) {
-		for _, e := range list {
-			if redirect.ReadsVariable(e.Name) {
-				out = append(out, e.Name+"="+e.Value)
-			}
-		}
-		return out
-	}
-	return slices.Equal(counts(have), counts(want))
 }

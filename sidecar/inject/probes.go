@@ -31,7 +31,8 @@ func (r *reader) rewriteProbes(pod *corev1.Pod, o options) string {
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.Name != ProxyName && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &pod.Spec.InitContainers[i]; c.Name != ProxyName && keepsRunning(*c) {
+			p.early = !o.native
 			p.container(c)
 		}
 	}
@@ -51,6 +52,7 @@ type probeRewriter struct {
 	originals   appprobe.Probes
 	hookSeconds int32 // for agents of before: this one leaves it to the kubelet
 	secret      func() string
+	early       bool // the container starts before the proxy
 }
 
 func (p *probeRewriter) container(c *corev1.Container) {
@@ -58,7 +60,7 @@ func (p *probeRewriter) container(c *corev1.Container) {
 		name string
 		of   *corev1.Probe
 	}{{"livez", c.LivenessProbe}, {"readyz", c.ReadinessProbe}, {"startupz", c.StartupProbe}} {
-		if probe.of == nil {
+		if probe.of == nil || p.early && probe.name == "startupz" {
 			continue
 		}
 		h := &probe.of.ProbeHandler
@@ -78,7 +80,7 @@ func (p *probeRewriter) container(c *corev1.Container) {
 		name string
 		of   *corev1.LifecycleHandler
 	}{{"poststartz", c.Lifecycle.PostStart}, {"prestopz", c.Lifecycle.PreStop}} {
-		if hook.of == nil {
+		if hook.of == nil || p.early && hook.name == "poststartz" {
 			continue
 		}
 		original, ok := p.original(c, hook.name, hook.of.HTTPGet, nil, nil)

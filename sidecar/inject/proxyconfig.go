@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/sallyport/sallyport/config/fields"
 )
 
 // proxyConfig reads Istio's ProxyConfig of the pod over the settings. The whole of it goes to the agent, too.
@@ -61,7 +63,47 @@ func (r *reader) proxyConfig(o *options) {
 	if config.MeshId != "" {
 		o.MeshID = config.MeshId
 	}
+	r.proxyConfigModes(config)
+	r.unapplied(config)
 	r.proxyMetadata(config.ProxyMetadata)
+}
+
+// proxyConfigModes refuses what the annotations about the same are refused for. An annotation counts instead.
+func (r *reader) proxyConfigModes(config *meshconfig.ProxyConfig) {
+	name := annotation.ProxyConfig.Name
+	_, said := r.annotations[annotation.SidecarInterceptionMode.Name]
+	switch mode := config.InterceptionMode; {
+	case said:
+	case mode == meshconfig.ProxyConfig_TPROXY:
+		r.mistake(name, mode.String(), "interceptionMode "+noTPROXY, "write REDIRECT, or remove it")
+	case mode == meshconfig.ProxyConfig_NONE:
+		r.warn("annotation %q: interceptionMode: %q: is not applied: the traffic is caught as the injector's settings say; write the annotation %q", name, mode.String(), annotation.SidecarInterceptionMode.Name)
+	}
+	if port := config.StatusPort; port != 0 && port != StatusPort {
+		r.mistake(name, fmt.Sprint(port), "statusPort: "+noStatusPort, fmt.Sprintf("write %d, or remove it", StatusPort))
+	}
+}
+
+// ofPods are the fields of a ProxyConfig that are read of a pod, beside those that proxyConfig warns of in words of its own. What becomes of the others the table of the
+// mesh's settings says.
+var ofPods = []string{"concurrency", "holdApplicationUntilProxyStarts", "interceptionMode", "proxyMetadata", "statusPort", "terminationDrainDuration"}
+
+// unapplied says what is not applied of a ProxyConfig.
+func (r *reader) unapplied(config *meshconfig.ProxyConfig) {
+	const at = "defaultConfig."
+	name := annotation.ProxyConfig.Name
+	for _, remark := range fields.MeshConfig.Remarks(&meshconfig.MeshConfig{DefaultConfig: config}, "") {
+		field := strings.TrimPrefix(remark.Path, at)
+		switch {
+		case slices.Contains(ofPods, field):
+		case remark.Fate == fields.Refused:
+			r.mistake(name, remark.Value, field+" is not applied: "+remark.Why, remark.Fix)
+		case remark.Value == "":
+			r.warn("annotation %q: %s is not applied: %s; %s", name, field, remark.Why, remark.Fix)
+		default:
+			r.warn("annotation %q: %s: %q: is not applied: %s; %s", name, field, remark.Value, remark.Why, remark.Fix)
+		}
+	}
 }
 
 // proxyMetadata holds the proxy's further environment to names that there can be.
@@ -69,6 +111,9 @@ func (r *reader) proxyMetadata(metadata map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if len(validation.IsEnvVarName(key)) > 0 {
 			r.mistake(annotation.ProxyConfig.Name, key, "proxyMetadata is no environment variable's name", "write one, as in ISTIO_META_NETWORK")
+		}
+		if runs(key) && !r.permits("containers") {
+			r.annotationNotPermitted(annotation.ProxyConfig.Name, key+"="+metadata[key], "containers", "proxyMetadata says which program runs as the proxy")
 		}
 	}
 	if captured, ok := parseBool(metadata[dnsCapture]); metadata[dnsCapture] != "" && !(ok && captured) && !r.permits("dnsCapture") {

@@ -19,6 +19,9 @@ const (
 	StatsPort    = 15090 // Envoy's own metrics
 )
 
+// blockQUIC is the init step's flag that refuses UDP 443.
+const blockQUIC = "--block-quic"
+
 // proxyID is the user and group that traffic is not caught of.
 const proxyID = 1337
 
@@ -95,7 +98,7 @@ func (r *reader) redirection(to Redirect) []string {
 		}
 	}
 	if to.blocksQUIC() {
-		args = append(args, "--block-quic")
+		args = append(args, blockQUIC)
 	}
 	return args
 }

@@ -65,17 +65,44 @@ func (r *reader) clashes(pod *corev1.Pod) {
 		}
 	}
 	for _, c := range pod.Spec.Containers {
-		for i, p := range c.Ports {
-			if p.Protocol == corev1.ProtocolUDP || c.Name == ProxyName {
+		r.portClashes(c)
+	}
+	for _, c := range pod.Spec.InitContainers {
+		if keepsRunning(c) {
+			r.portClashes(c)
+		}
+	}
+}
+
+// Ports of 127.0.0.1 that the agent and Envoy listen on.
+const (
+	adminPort    = 15000
+	dnsPort      = 15053
+	resolverPort = 15054
+)
+
+// portClashes finds ports of a container that the proxy needs.
+func (r *reader) portClashes(c corev1.Container) {
+	if c.Name == ProxyName || c.Name == InitName {
+		return
+	}
+	for i, p := range c.Ports {
+		field := fmt.Sprintf("container %q: ports[%d].containerPort", c.Name, i)
+		udp := p.Protocol == corev1.ProtocolUDP
+		switch p.ContainerPort {
+		case outboundPort, inboundPort, StatusPort, ReadyPort, StatsPort:
+			if udp {
 				continue
 			}
-			switch p.ContainerPort {
-			case outboundPort, inboundPort, StatusPort, ReadyPort, StatsPort:
-				r.mistakes = append(r.mistakes, Mistake{
-					Field: fmt.Sprintf("container %q: ports[%d].containerPort", c.Name, i), Value: fmt.Sprint(p.ContainerPort),
-					Problem: "the proxy listens on this port", Fix: "let the application listen on another one",
-				})
+			r.mistakes = append(r.mistakes, Mistake{
+				Field: field, Value: fmt.Sprint(p.ContainerPort),
+				Problem: "the proxy listens on this port", Fix: "let the application listen on another one",
+			})
+		case adminPort, dnsPort, resolverPort:
+			if udp && p.ContainerPort == adminPort {
+				continue
 			}
+			r.warn("%s: %q: the proxy listens on this port of 127.0.0.1: where the container listens on it at all addresses, one of the two does not start; let it listen on another one", field, fmt.Sprint(p.ContainerPort))
 		}
 	}
 }

@@ -30,6 +30,14 @@ func TestFiles(t *testing.T) {
 			head + "    metadata: {annotations: {traffic.sidecar.istio.io/excludeOutboundPorts: https}}\n    spec: {containers: [{name: web, image: web}]}\n",
 			`error web.yaml:3: Deployment default/web: spec.template.metadata.annotations["traffic.sidecar.istio.io/excludeOutboundPorts"]: "https": the injector refuses its pods`,
 		},
+		"a proxy that is none": {
+			head + `    metadata: {annotations: {sidecar.istio.io/status: "{}"}}
+    spec:
+      initContainers: [{name: istio-init, image: a, args: [init], volumeMounts: [{name: noop, mountPath: /usr/local/bin/sallyport-agent, subPath: sallyport-agent}]}]
+      containers: [{name: web, image: web}, {name: istio-proxy, image: a, args: [proxy, sidecar]}]
+`,
+			`error web.yaml:3: Deployment default/web: spec.template.metadata.annotations["sidecar.istio.io/status"]: "{}": the pod says that it has its proxy already, and its container istio-init is not what this injector makes: noop is mounted at /usr/local/bin/sallyport-agent`,
+		},
 		"in a list": {
 			"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostNetwork: true, containers: []}}\n",
 			`error web.yaml:1: Pod default/a: spec.hostNetwork`,

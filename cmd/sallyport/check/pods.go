@@ -64,8 +64,24 @@ func (s *survey) refused(p subject, err error) {
 		s.say(p, admission.Error, "", "", "the injector refuses its pods: "+oneLine(err.Error()), "")
 		return
 	}
-	for _, m := range refused.Mistakes {
+	s.refusedFor(p, refused.Mistakes)
+}
+
+func (s *survey) refusedFor(p subject, mistakes []inject.Mistake) {
+	for _, m := range mistakes {
 		s.say(p, admission.Error, fieldOf(p, m.Field), m.Value, "the injector refuses its pods: "+m.Problem, m.Fix)
+	}
+}
+
+// fakes judges what a pod that says that it has its proxy has in its place.
+func (s *survey) fakes(p subject) {
+	found := inject.Fakes(p.pod, p.key.Namespace, s.Injection)
+	if s.Injection.Permissions != nil {
+		s.refusedFor(p, found)
+		return
+	}
+	for _, m := range found { // nobody knows what the mesh permits
+		s.say(p, s.bypass(p.pod), fieldOf(p, m.Field), m.Value, m.Problem, m.Fix)
 	}
 }
 
@@ -87,6 +103,7 @@ func (s *survey) templates() {
 			continue
 		}
 		if proxyOf(p.pod) != nil && p.pod.Annotations[annotation.SidecarStatus.Name] != "" {
+			s.fakes(p)
 			s.dangers(p)
 			continue
 		}

@@ -140,12 +140,19 @@ func (o *Objects) readInjection(ctx context.Context, client kubernetes.Interface
 	if err != nil {
 		return err
 	}
-	o.Injection, err = inject.ParseSettings([]byte(m.Data["config"]))
-	o.Injection.Permissions = o.Mesh.Injection
+	o.Injection, err = InjectionSettings([]byte(m.Data["config"]), o.Mesh)
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s/sallyport-injector: config: %s", o.System, oneLine(err.Error()))
 	}
 	return nil
+}
+
+// InjectionSettings are the injector's, with what the mesh's settings say of pods, as the webhook has them; what Sidecars say of some pods is left out.
+func InjectionSettings(text []byte, cfg mesh.Config) (inject.Settings, error) {
+	s, err := inject.ParseSettings(text)
+	s.Permissions, s.NoMutualTLS = cfg.Injection, !cfg.MutualTLS
+	s.Closed = func(string, map[string]string) bool { return !cfg.OutboundAllowAny }
+	return s, err
 }
 
 func (o *Objects) readWebhooks(ctx context.Context, client kubernetes.Interface) error {
