@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,10 +84,7 @@ func (t TrustDomains) Account(ns, account string) []string {
 func (t TrustDomains) Namespace(ns string) []string { return t.names("ns/" + ns + "/sa/") }
 
 // Elsewhere says whether an identity is of the mesh, and of none of a namespace's accounts.
-func (t TrustDomains) Elsewhere(id, ns string) bool {
-	begins := func(prefix string) bool { return strings.HasPrefix(id, prefix) }
-	return slices.ContainsFunc(t.names(""), begins) && !slices.ContainsFunc(t.Namespace(ns), begins)
-}
+func (t TrustDomains) Elsewhere(id, ns string) bool { return mesh.Elsewhere(t.Domains(), id, ns) }
 
 // AccountAnywhere is an expression (RE2) for those of accounts of a name in any namespace.
 func (t TrustDomains) AccountAnywhere(account string) string {
