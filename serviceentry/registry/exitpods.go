@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
@@ -68,6 +69,14 @@ func (s *Snapshot) letsIn(ns string, labels map[string]string, but map[config.Ke
 		}
 	}
 	return false
+}
+
+// LetsInBy says whether pods of a Service are an ingress gateway: nothing leaves by them, though a VirtualService leads there.
+func (s *Snapshot) LetsInBy(ref Ref) bool {
+	return slices.ContainsFunc(s.exitLabels(ref), func(labels map[string]string) bool {
+		_, is := s.IngressOf(ref.Namespace, labels, 0)
+		return is
+	})
 }
 
 // opens says whether an ingress gateway does anything for one of the servers.
