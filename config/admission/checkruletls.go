@@ -57,6 +57,7 @@ func (w *world) checkRuleTLS(r *report, d *networking.DestinationRule) {
 		if t.Mode == networking.ClientTLSSettings_ISTIO_MUTUAL && !w.cfg.MutualTLS && w.inside(n) {
 			r.warn(at(field, "mode"), t.Mode, "connections between pods are not encrypted by the mesh, with this rule or without it", "remove sallyport.mutualTLS: false from the mesh's settings, or encrypt in the applications what must not be read inside the cluster")
 		}
+		w.checkIdentities(r, field, t, n)
 		if w.ownTLS(n, port) {
 			r.warn(field, nil, "has no effect on a port of TLS connections, which go on as the client made them", "register the port as HTTP or TCP if the proxy is to speak TLS, or remove it")
 		}

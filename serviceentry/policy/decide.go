@@ -257,6 +257,10 @@ func (a asking) byGateway(svc *registry.Service, port registry.Port, r *resolve.
 		v.Unanswered = true
 		v.Reason += fmt.Sprintf("; no endpoint of the egress gateway %s is known: until one is, requests fail", svc.Exit)
 	}
+	if v.Allowed && svc.Borrowed && a.snap.LetsInBy(svc.Exit) {
+		v.Unanswered = true
+		v.Reason += fmt.Sprintf("; others come in by the pods of %s, which are no egress gateway for that: until a VirtualService and a Gateway of namespace %s lead there, or they are labelled as one (istio: egressgateway), it fails", svc.Exit, svc.Exit.Namespace)
+	}
 	return v
 }
 

@@ -143,6 +143,9 @@ func (e *end) at(host *resolve.SidecarHost, to *registry.Endpoint) PodsVerdict {
 	case e.byNode(to):
 		r.Unknown, r.Reason = true, "what its node's proxy says is not known here: the pod, or its namespace, is ambient (label istio.io/dataplane-mode), and that proxy keeps what asks for mutual TLS and what denies connections"
 		return r
+	case !r.Proxied && e.mutual(host) == resolve.MutualAlways:
+		r.Unknown, r.Mutual, r.Reason = true, true, "a DestinationRule has it spoken to by mutual TLS of the mesh, and no proxy that takes that is known to stand before it (label security.istio.io/tlsMode: istio)"
+		return r
 	case !r.Proxied:
 		r.Reason = "no proxy of the mesh is known to stand before it (label security.istio.io/tlsMode: istio), so nobody asks"
 		return r

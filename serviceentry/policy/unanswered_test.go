@@ -260,3 +260,51 @@ spec: {hosts: [hl], http: [{match: [{uri: {prefix: /s}}], route: [{destination: 
 		}
 	}
 }
+
+// TestLedWhereOthersComeIn: a pair that leads to what others come in by ends nothing there, and it is said that nothing leaves by it.
+func TestLedWhereOthersComeIn(t *testing.T) {
+	const pair = `
+apiVersion: v1
+kind: Service
+metadata: {name: gw, namespace: edge}
+spec: {selector: {app: gw}, clusterIP: 10.96.0.40, ports: [{name: tls, port: 443, targetPort: 8443}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: gw-1, namespace: edge, labels: {app: gw}}
+status: {podIP: 10.244.0.40, phase: Running}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: away, namespace: team}
+spec: {hosts: [away.test], resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: g, namespace: team}
+spec: {selector: {app: gw}, servers: [{hosts: [away.test], port: {number: 443, name: t, protocol: TLS}, tls: {mode: PASSTHROUGH}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: v, namespace: team}
+spec:
+  hosts: [away.test]
+  gateways: [mesh, g]
+  tls:
+  - {match: [{gateways: [mesh], port: 443, sniHosts: [away.test]}], route: [{destination: {host: gw.edge.svc.cluster.local, port: {number: 443}}}]}
+  - {match: [{gateways: [g], port: 443, sniHosts: [away.test]}], route: [{destination: {host: away.test, port: {number: 443}}}]}
+`
+	const others = `---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: g, namespace: shop}
+spec: {selector: {app: gw}, servers: [{hosts: [shop.test], port: {number: 80, name: h, protocol: HTTP}}]}
+`
+	for objects, ends := range map[string]bool{pair: false, pair + others: true} {
+		s := read(t, true, objects)
+		v := policy.Decide(s, policy.Workload{Namespace: "team", Name: "a"}, policy.Destination{Scheme: policy.TLS, Host: "away.test", Port: 443})
+		if !v.Allowed || v.Gateway.String() != "edge/gw" || v.Unanswered != ends || strings.Contains(v.Reason, "others come in by the pods of edge/gw") != ends {
+			t.Errorf("where others come in (%v): %+v", ends, v)
+		}
+	}
+}

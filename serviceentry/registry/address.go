@@ -42,12 +42,16 @@ func (s *Snapshot) AddressOwner(ip netip.Addr, port uint32, ns string, scope *Si
 
 // addressRank ranks a registration for one of its addresses: those of Services are the API server's to give. What somebody wrote for a
 // headless one (in an EndpointSlice, a WorkloadEntry) is like an entry's address: for others it counts where the mesh lets its namespace
-// export such.
+// export such. A Node's address is not a pod's alone that has its network: for others it comes after who registered it.
 func (s *Snapshot) addressRank(svc *Service, ns string, ip netip.Addr) rank {
 	switch {
 	case svc.Source.Kind != config.KindService:
 		return s.rankOf(svc, ns)
-	case svc.Namespace == ns || !svc.wroteByHand(ip):
+	case svc.Namespace == ns:
+		return rankOwn - 1
+	case hasSingle(svc.OfNodes, ip):
+		return s.rankOfNamespace(svc.Namespace, ns)
+	case !svc.wroteByHand(ip):
 		return rankOwn - 1
 	case svc.Namespace == s.Mesh.RootNamespace, s.Mesh.Exports.Allows(svc.Namespace, host.Name(svc.Host), true):
 		return s.rankOfNamespace(svc.Namespace, ns)
@@ -57,8 +61,11 @@ func (s *Snapshot) addressRank(svc *Service, ns string, ip netip.Addr) rank {
 }
 
 // wroteByHand says of a headless Service's address that no pod of its namespace has it.
-func (s *Service) wroteByHand(ip netip.Addr) bool {
-	return len(s.Written) > 0 && slices.Contains(s.Written, netip.PrefixFrom(ip, ip.BitLen()))
+func (s *Service) wroteByHand(ip netip.Addr) bool { return hasSingle(s.Written, ip) }
+
+// hasSingle says whether a single address is one of a list.
+func hasSingle(list []netip.Prefix, ip netip.Addr) bool {
+	return len(list) > 0 && slices.Contains(list, netip.PrefixFrom(ip, ip.BitLen()))
 }
 
 // LostAddresses gives the addresses, with ports, that a service wrote and that lead to another host all the same.

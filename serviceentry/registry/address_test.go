@@ -162,3 +162,25 @@ spec: {address: 203.0.113.70}
 		}
 	}
 }
+
+// TestNodesAddressesAreNotAPodsAlone: a pod on its Node's network has the address of the Node, which leads to who registered it before it leads to a headless Service's pod there.
+func TestNodesAddressesAreNotAPodsAlone(t *testing.T) {
+	w := newWorld(t, yamlOf("v1", "Service", "{name: h, namespace: team-b}", "{clusterIP: None, selector: {app: h}, ports: [{name: http, port: 9100}]}")+
+		"---\n"+yamlOf("v1", "Pod", "{name: h-1, namespace: team-b, labels: {app: h}}", "{hostNetwork: true, nodeName: n5}")+"status: {phase: Running, hostIP: 10.0.0.5, podIP: 10.0.0.5, podIPs: [{ip: 10.0.0.5}]}\n")
+	owner := func(ns string) string {
+		if svc := w.Snapshot().AddressOwner(netip.MustParseAddr("10.0.0.5"), 9100, ns, nil); svc != nil {
+			return svc.Host
+		}
+		return ""
+	}
+	pods := registry.Ref{Namespace: "team-b", Name: "h"}.Host()
+	if got := owner("team-a"); got != pods {
+		t.Errorf("nobody else has it, and it leads to %q", got)
+	}
+	w.apply(yamlOf("networking.istio.io/v1", "ServiceEntry", "{name: node, namespace: team-a}", "{hosts: [exporter.node5.example], location: MESH_INTERNAL, addresses: [10.0.0.5], ports: [{number: 9100, name: http, protocol: HTTP}], resolution: STATIC, endpoints: [{address: 10.0.0.5}]}"))
+	for ns, want := range map[string]string{"team-a": "exporter.node5.example", "team-b": pods} {
+		if got := owner(ns); got != want {
+			t.Errorf("in %s it leads to %q, want %q", ns, got, want)
+		}
+	}
+}

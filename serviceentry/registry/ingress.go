@@ -11,7 +11,6 @@ import (
 	"github.com/sallyport/sallyport/config/mesh"
 	"github.com/sallyport/sallyport/serviceentry/authz"
 	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
-	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
 // Ingress is who an ingress gateway's pods are: their namespace, the labels by which Gateway objects tell them apart, and the
@@ -79,9 +78,9 @@ func CatchAllName(port uint32) string { return ":" + strconv.FormatUint(uint64(p
 
 // IngressFor gives what a router's pods are as an ingress gateway, by their labels and Service, and the sessions of UDP that each may have (0
 // where nobody says); false where no Gateway object selects them, or where they are an egress gateway: something leaves by the Service, or is
-// led to it.
+// led to it (see ledTo).
 func (s *Snapshot) IngressFor(ns string, labels map[string]string, service Ref, sessions uint32) (Ingress, bool) {
-	if !service.IsZero() && (service == Ref(s.Mesh.DefaultGateway) || s.IsExit(service) || s.ledTo(service)) {
+	if !service.IsZero() && (service == Ref(s.Mesh.DefaultGateway) || s.IsExit(service) || s.ledTo(service, labels)) {
 		return Ingress{}, false
 	}
 	asked := map[string]string{}
@@ -150,12 +149,6 @@ func (s *Snapshot) PolicedGateway(key config.Key) string {
 
 // Unrefusable says that nothing may come in by UDP, since what has no room for its records is to be refused: a proxy does not do that with UDP.
 func (s *Snapshot) Unrefusable() bool { return s.Mesh.Audit.WhenFull == mesh.Deny }
-
-// ledTo says whether a VirtualService leads sidecars to hosts outside by a Service.
-func (s *Snapshot) ledTo(ref Ref) bool {
-	list, _ := s.leading.Get(ref.Host())
-	return slices.ContainsFunc(list, func(v *VirtualService) bool { return v.At(route.Mesh) && s.LeadsBy(v, ref) })
-}
 
 // before puts Gateways in order of their age.
 func (g *Gateway) before(other *Gateway) int {

@@ -38,6 +38,7 @@ func fromKubeService(o *config.Object, spec *corev1.Service, endpoints *Endpoint
 			here := at.ClientLocation(at.topology.Network(nil), locality.Client{}).Here(endpoints.List)
 			s.Addresses = podAddresses(here)
 			s.Written = writtenAddresses(here)
+			s.OfNodes = podAddresses(slices.DeleteFunc(slices.Clone(here), func(e Endpoint) bool { return !e.OfNode }))
 		}
 	}
 	return s

@@ -43,7 +43,7 @@ func (b *batch) lockReserved() {
 		}
 		list, _ := b.hosts.Get(ref.Host())
 		for _, svc := range list {
-			if svc.External {
+			if !b.next.standsFor(svc, ref) { // or any address were anybody's to reserve
 				continue
 			}
 			for _, a := range svc.Addresses {

@@ -295,11 +295,16 @@ func (s *Snapshot) GatewayService(ref Ref) *Service {
 		switch {
 		case svc.Source.Kind == config.KindService:
 			return svc
-		case found == nil && !svc.External && (svc.Namespace == ref.Namespace || svc.Namespace == s.Mesh.RootNamespace):
+		case found == nil && s.standsFor(svc, ref):
 			found = svc
 		}
 	}
 	return found
+}
+
+// standsFor says whether what is registered for a gateway's name is it, by who registered it.
+func (s *Snapshot) standsFor(svc *Service, ref Ref) bool {
+	return svc.Tabled() || !svc.External && (svc.Namespace == ref.Namespace || svc.Namespace == s.Mesh.RootNamespace)
 }
 
 // IsExit says whether some service leaves by this gateway, by the word of somebody who can say so (see Service.Borrowed).

@@ -7,8 +7,10 @@ import "net/netip"
 type Traits struct {
 	Addresses []netip.Prefix // that the user wrote, or the cluster IPs
 	Written   []netip.Prefix `json:",omitzero"` // of a headless Service's, those that no pod has: see Endpoint.Written
-	ExportTo  ExportTo
-	SANs      []string // subjectAltNames that the server must show one of
+	// OfNodes are, of a headless Service's, those of pods on the network of their Node, which many others may have.
+	OfNodes  []netip.Prefix `json:",omitzero"`
+	ExportTo ExportTo
+	SANs     []string // subjectAltNames that the server must show one of
 	// Withheld says why the entry's exportTo does not count beyond its own namespace; nil where it does.
 	Withheld *ExportRefusal `json:",omitzero"`
 
@@ -65,7 +67,7 @@ const keptTraits = 4 << 10
 func (r *Registry) sameTraits(t *Traits) *Traits {
 	if t.anyEmpty() {
 		own := *t
-		for _, list := range []*[]netip.Prefix{&own.Addresses, &own.Written} {
+		for _, list := range []*[]netip.Prefix{&own.Addresses, &own.Written, &own.OfNodes} {
 			if len(*list) == 0 {
 				*list = nil
 			}
@@ -77,7 +79,7 @@ func (r *Registry) sameTraits(t *Traits) *Traits {
 		}
 		t = &own
 	}
-	if len(t.Addresses)+len(t.Written)+len(t.SANs) > 0 || t.Withheld != nil || len(t.ExportTo.Namespaces) > 1 {
+	if len(t.Addresses)+len(t.Written)+len(t.OfNodes)+len(t.SANs) > 0 || t.Withheld != nil || len(t.ExportTo.Namespaces) > 1 {
 		return t
 	}
 	key := traitsKey{
@@ -101,6 +103,6 @@ func (r *Registry) sameTraits(t *Traits) *Traits {
 
 // anyEmpty says whether a list is there and has nothing in it.
 func (t *Traits) anyEmpty() bool {
-	return t.Addresses != nil && len(t.Addresses) == 0 || t.Written != nil && len(t.Written) == 0 ||
+	return t.Addresses != nil && len(t.Addresses) == 0 || t.Written != nil && len(t.Written) == 0 || t.OfNodes != nil && len(t.OfNodes) == 0 ||
 		t.SANs != nil && len(t.SANs) == 0 || t.ExportTo.Namespaces != nil && len(t.ExportTo.Namespaces) == 0
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/mesh"
-	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -275,42 +273,6 @@ func (s *Snapshot) covering(host string) iter.Seq[*VirtualService] {
 			}
 		}
 	}
-}
-
-// LeadsBy says whether a VirtualService leads workloads to hosts by an egress gateway: the Service is one by the word of others
-// (see IsExit), or the mesh's, or the VirtualService is for a Gateway object that is about its pods.
-func (s *Snapshot) LeadsBy(v *VirtualService, ref Ref) bool {
-	k, ok := s.KubeService(ref)
-	if !ok {
-		return false
-	}
-	if s.IsExit(ref) || ref == Ref(s.Mesh.DefaultGateway) {
-		return true
-	}
-	return slices.ContainsFunc(v.Gateways, func(name string) bool {
-		if _, _, of := gatewayapi.ParseRef(name); of {
-			return false
-		}
-		ns, name, _ := strings.Cut(name, "/")
-		g := s.Gateway(config.Key{Kind: config.KindGateway, Namespace: ns, Name: name})
-		return g != nil && g.Selects(k)
-	})
-}
-
-// LedBy says whether some VirtualService leads workloads to a service outside by this gateway, and not only its own entry.
-func (s *Snapshot) LedBy(svc *Service, ref Ref) bool {
-	if !svc.External || svc.Exit == ref || s.virtual.Len() == 0 || ref.IsZero() {
-		return false
-	}
-	for v := range s.covering(svc.Host) {
-		if !v.At(route.Mesh) || !v.ends[ref.Host()] || !s.LeadsBy(v, ref) {
-			continue
-		}
-		if ns := v.Key.Namespace; ns == svc.Namespace || ns == s.Mesh.RootNamespace || svc.ExportTo.Includes(ns) {
-			return true
-		}
-	}
-	return false
 }
 
 // Via is the service as it is reached by an egress gateway that a route leads to, whatever its entry says.

@@ -212,7 +212,7 @@ func (a Ingress) Target(host string) (IngressTarget, bool) {
 func (a Ingress) target(r ReachedDestination, front *WaypointHop) IngressTarget {
 	t := IngressTarget{ReachedDestination: r, Front: front, Untouched: a.snap.LedUntouched(r.Service.Host), UDP: a.snap.LedByDatagrams(r.Service.Host), Connect: a.snap.Mesh.ConnectTimeout, Refused: a.Refused(), Near: a.near.For(registry.ServiceAndRule{Service: r.Service, Rule: r.Rule})}
 	if a.secrets != registry.NoSecrets { // who came without proof of who it is has no certificate to show
-		t.MeshTLS = meshTLS(a.snap, r.Service)
+		t.MeshTLS = meshTLS(a.snap, r.Service).confined(a.snap, r.Service, r.Rule, a.Namespace)
 	}
 	return t
 }

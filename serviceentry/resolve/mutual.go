@@ -25,6 +25,16 @@ type MeshTLS struct {
 	// are spoken to by it.
 	Accounts []string
 	Auto     bool
+	// EntryConfined and RuleConfined are of a proxy that many namespaces share: what an entry, or a rule, says of whom endpoints may prove to be (subjectAltNames) counts
+	// for the service's own namespace only. It would lend others the proxy's identity otherwise, where pods take it for their own clients'.
+	EntryConfined, RuleConfined bool
+}
+
+// confined is that at a proxy of a namespace, which like the root namespace may use its identity as it likes.
+func (m MeshTLS) confined(s *registry.Snapshot, svc *registry.Service, rule *registry.DestinationRule, ns string) MeshTLS {
+	theirs := func(of string) bool { return of != ns && of != s.Mesh.RootNamespace }
+	m.EntryConfined, m.RuleConfined = theirs(svc.Namespace), rule != nil && theirs(rule.Key.Namespace)
+	return m
 }
 
 func meshTLS(s *registry.Snapshot, svc *registry.Service) (m MeshTLS) {

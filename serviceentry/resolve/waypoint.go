@@ -362,6 +362,7 @@ func (w WaypointProxy) Reaching(svc *registry.Service) SidecarHost { return w.re
 // reachedByMutual counts pods without sidecars that a waypoint stands before among those that take mutual TLS.
 func (w WaypointProxy) reachedByMutual(svc *registry.Service) SidecarHost {
 	h := w.reached(svc)
+	h.MeshTLS = h.confined(w.snap, svc, h.Rule, w.Namespace)
 	set := w.snap.EndpointSet(svc.Host)
 	if !h.Meshed || set == nil {
 		return h

@@ -83,6 +83,9 @@ func (t TrustDomains) Account(ns, account string) []string {
 // Namespace gives how the identities of a namespace begin.
 func (t TrustDomains) Namespace(ns string) []string { return t.names("ns/" + ns + "/sa/") }
 
+// Elsewhere says whether an identity is of the mesh, and of none of a namespace's accounts.
+func (t TrustDomains) Elsewhere(id, ns string) bool { return mesh.Elsewhere(t.Domains(), id, ns) }
+
 // AccountAnywhere is an expression (RE2) for those of accounts of a name in any namespace.
 func (t TrustDomains) AccountAnywhere(account string) string {
 	out := t.names("")

@@ -77,7 +77,7 @@ func (a askedFrom) resources() []*resource.Resource {
 		return nil
 	}
 	far, port, svc := &a.By.Far, a.By.Port, *a.By.Far.Service
-	mutual := farend.MutualTo(far.Mutual(port), &svc, port, "", far.Accounts, far.Rule.TLSFor(port.Number), a.Trust)
+	mutual := farend.MutualTo(far.Mutual(port), &svc, port, "", far.MeshTLS, far.Rule.TLSFor(port.Number), a.Trust)
 	switch {
 	case a.By.GRPC:
 		port.Protocol = registry.HTTP2

@@ -118,8 +118,8 @@ var everyKind = map[config.Kind]func(p picker) string{
 	},
 	config.KindVirtualService: func(p picker) string {
 		return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: %s, namespace: team-b}\nspec: {hosts: [%q], gateways: [%s], exportTo: [%q], http: [{%s}]}\n",
-			p.of("v1", "v2"), p.host(), p.of("mesh", "team-a/front", "g", "istio-system/egress"), p.of("*", ".", "team-a"),
-			p.of("route: [{destination: {host: evil.test}}]", "delegate: {name: a-routes, namespace: team-a}", "directResponse: {status: 503}", "redirect: {authority: evil.test}", fmt.Sprintf("route: [{destination: {host: %s}}], mirror: {host: evil.test}", p.plain())))
+			p.of("v1", "v2"), p.host(), p.of("mesh", "team-a/front", "g", "istio-system/egress", "mesh, g", "mesh, team-a/front"), p.of("*", ".", "team-a"),
+			p.of("route: [{destination: {host: evil.test}}]", "match: [{gateways: [mesh]}], route: [{destination: {host: front.team-a.svc.cluster.local}}]", "delegate: {name: a-routes, namespace: team-a}", "directResponse: {status: 503}", "redirect: {authority: evil.test}", fmt.Sprintf("route: [{destination: {host: %s}}], mirror: {host: evil.test}", p.plain())))
 	},
 	config.KindDestinationRule: func(p picker) string {
 		return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: %s, namespace: team-b}\nspec: {host: %q, exportTo: [%q], workloadSelector: {matchLabels: %s}, trafficPolicy: {tls: {mode: %s}, connectionPool: {tcp: {maxConnections: 1}}, outlierDetection: {consecutive5xxErrors: 1, maxEjectionPercent: 100}}, subsets: [{name: v1, labels: %s}]}\n",
@@ -363,16 +363,26 @@ func TestAgeTakesNothingOfAnIngressGateway(t *testing.T) {
 	routes := func(host, bound string) string {
 		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: team-b}\nspec: {hosts: [" + host + "], gateways: [" + bound + "], http: [{route: [{destination: {host: checkout.store.svc.cluster.local}}]}]}\n"
 	}
+	leading := func(bound string) string {
+		return "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: v, namespace: team-b}\nspec: {hosts: [b.test], gateways: [mesh, " + bound + "], http: [{match: [{gateways: [mesh], port: 80}], route: [{destination: {host: front.team-a.svc.cluster.local, port: {number: 80}}}]}]}\n"
+	}
+	registered := func(host string) string {
+		return "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: e, namespace: team-b}\nspec: {hosts: [" + host + "], location: MESH_INTERNAL, exportTo: ['.'], addresses: [10.244.0.9], resolution: NONE, ports: [{number: 443, name: tcp, protocol: TCP}]}\n"
+	}
 	for what, text := range map[string]string{
-		"TCP at its port":                   gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: TCP}}"),
-		"TLS at its port":                   gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: TLS}, tls: {mode: PASSTHROUGH}}"),
-		"its name":                          gateway("{hosts: [shop.test], port: {number: 80, name: x, protocol: HTTP}}"),
-		"a pattern over its name":           gateway("{hosts: ['*.test'], port: {number: 80, name: x, protocol: HTTP}}"),
-		"its name redirected":               gateway("{hosts: [shop.test], port: {number: 80, name: x, protocol: HTTP}, tls: {httpsRedirect: true}}"),
-		"its name, by its Gateway":          routes("shop.test", "team-a/front"),
-		"a pattern over it, by its Gateway": routes("'*.test'", "team-a/front"),
-		"a pattern over it, by another":     gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: HTTP}}") + "---\n" + routes("'*.test'", "g"),
-		"its name, by another":              gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: HTTP}}") + "---\n" + routes("shop.test", "g"),
+		"what it lets in, as an exit by its Gateway": leading("team-a/front"),
+		"what it lets in, as an exit by another":     gateway("{hosts: [b.test], port: {number: 443, name: x, protocol: TLS}, tls: {mode: PASSTHROUGH}}") + "---\n" + leading("g"),
+		"its pods, as the control plane":             registered("sallyport.istio-system.svc.cluster.local"),
+		"its pods, as a gateway":                     registered("istio-egressgateway.istio-system.svc.cluster.local"),
+		"TCP at its port":                            gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: TCP}}"),
+		"TLS at its port":                            gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: TLS}, tls: {mode: PASSTHROUGH}}"),
+		"its name":                                   gateway("{hosts: [shop.test], port: {number: 80, name: x, protocol: HTTP}}"),
+		"a pattern over its name":                    gateway("{hosts: ['*.test'], port: {number: 80, name: x, protocol: HTTP}}"),
+		"its name redirected":                        gateway("{hosts: [shop.test], port: {number: 80, name: x, protocol: HTTP}, tls: {httpsRedirect: true}}"),
+		"its name, by its Gateway":                   routes("shop.test", "team-a/front"),
+		"a pattern over it, by its Gateway":          routes("'*.test'", "team-a/front"),
+		"a pattern over it, by another":              gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: HTTP}}") + "---\n" + routes("'*.test'", "g"),
+		"its name, by another":                       gateway("{hosts: ['*'], port: {number: 80, name: x, protocol: HTTP}}") + "---\n" + routes("shop.test", "g"),
 		"a selector of its Service's": gateway("{hosts: ['*'], port: {number: 9999, name: x, protocol: TCP}}") +
 			"---\napiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: h, namespace: team-b}\nspec: {selector: {app: a}, servers: []}\n",
 	} {

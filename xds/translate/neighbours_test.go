@@ -183,6 +183,7 @@ var prey = registrytest.Prey{
 		"10-244-0-5.store.pod.cluster.local", "*.svc",
 	},
 	Addresses: []string{"203.0.113.7", "203.0.113.70", "203.0.113.64/28", "203.0.113.0/24", "203.0.113.200", "198.18.0.0/15", "198.18.7.7", "10.96.0.10", "10.96.0.0/12", "10.244.0.0/16", "10.244.0.5", "10.244.0.9", "10.244.0.2", "0.0.0.0/1", "::ffff:10.96.0.10", "240.240.0.0/12"},
+	Gateways:  []string{"istio-egressgateway.istio-system.svc.cluster.local", "sallyport.istio-system.svc.cluster.local"},
 	Services:  []string{"store/checkout", "store/db", "team-a/a", "istio-system/istio-egressgateway"},
 	Ports:     []uint32{80, 443, 5432, 7070, 8080, 9000, 15001, 15006, 15090, 15020, 3306},
 }

@@ -2,6 +2,7 @@ package registrytest
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ type Prey struct {
 	Names     []string // hosts and patterns of others
 	Addresses []string // addresses and ranges of others: hosts', Services', pods'
 	Services  []string // NAMESPACE/NAME
+	Gateways  []string // full names of gateways' Services, and the control plane's
 	Ports     []uint32
 	// Unwritten keeps the neighbour from writing addresses: where the mesh settings let everybody, that is trusted.
 	Unwritten bool
@@ -38,7 +40,9 @@ func (w *World) Neighbour(ns string, prey Prey) config.Change {
 
 func (w *World) neighbour(ns string, prey Prey) *config.Object {
 	name := fmt.Sprintf("n%d", w.rand.IntN(8))
-	switch w.rand.IntN(19) {
+	switch w.rand.IntN(21) {
+	case 19, 20:
+		return w.made(config.KindServiceEntry, ns, name, w.preyGatewayName(prey), nil)
 	case 18:
 		return w.preyServiceRoute(ns, prey)
 	case 0:
@@ -127,6 +131,19 @@ func (w *World) preyEntry(prey Prey) *networking.ServiceEntry {
 	return e
 }
 
+// preyGatewayName registers a gateway, or the control plane, at addresses of others.
+func (w *World) preyGatewayName(prey Prey) *networking.ServiceEntry {
+	e := w.preyEntry(prey)
+	e.Hosts, e.Location, e.WorkloadSelector, e.Endpoints = []string{pick(w, prey.Gateways)}, networking.ServiceEntry_MESH_INTERNAL, nil, nil
+	for _, a := range prey.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && !prey.Unwritten {
+			e.Addresses = append(e.Addresses, ip.String())
+			e.Endpoints = append(e.Endpoints, &networking.WorkloadEntry{Address: ip.String()})
+		}
+	}
+	return e
+}
+
 func (w *World) preyRule(prey Prey) *networking.DestinationRule {
 	tls := &networking.ClientTLSSettings{
 		Mode: networking.ClientTLSSettings_TLSmode(w.rand.IntN(4)), Sni: pick(w, []string{"", "evil.test"}),
@@ -145,7 +162,7 @@ func (w *World) preyRule(prey Prey) *networking.DestinationRule {
 // preyRoutes lead others' hosts elsewhere, or nowhere, for whoever would follow them.
 func (w *World) preyRoutes(prey Prey) *networking.VirtualService {
 	_, gateway, _ := strings.Cut(pick(w, prey.Services), "/")
-	destination := &networking.Destination{Host: pick(w, []string{w.preyHost(prey), gateway, "evil.test", "istio-egressgateway.istio-system.svc.cluster.local"})}
+	destination := &networking.Destination{Host: pick(w, []string{w.preyHost(prey), gateway, "evil.test", pick(w, prey.Gateways)})}
 	v := &networking.VirtualService{
 		Hosts: []string{w.preyHost(prey)}, ExportTo: pick(w, [][]string{nil, {"*"}, {"."}, {"team-a"}}),
 		Gateways: pick(w, [][]string{nil, {"mesh"}, {"mesh", "n1"}, {"n1"}, {"istio-system/n1"}}),

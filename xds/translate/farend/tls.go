@@ -100,29 +100,31 @@ type Mutual struct {
 
 // MutualTo is that towards a port of a service, or a subset, whose endpoints have these accounts: one of them, in the service's namespace,
 // is whom an endpoint has to be. Where an account is not known it may be any there. What the entry says (subjectAltNames), or a
-// rule does, counts in their place.
-func MutualTo(to resolve.Mutual, svc *registry.Service, port registry.Port, subset string, accounts []string, tls *registry.TLSSettings, trust envoy.TrustDomains) Mutual {
+// rule does, counts in their place, as far as it is theirs to say (resolve.MeshTLS).
+func MutualTo(to resolve.Mutual, svc *registry.Service, port registry.Port, subset string, mesh resolve.MeshTLS, tls *registry.TLSSettings, trust envoy.TrustDomains) Mutual {
 	if to == resolve.MutualNever {
 		return Mutual{}
 	}
-	m := Mutual{To: to, SNI: resolve.SNI(port.Number, subset, svc.Host), Identities: slices.Sorted(slices.Values(svc.SANs))}
+	m := Mutual{To: to, SNI: resolve.SNI(port.Number, subset, svc.Host)}
+	said, confined := svc.SANs, mesh.EntryConfined
 	if tls != nil && tls.SNI != "" {
 		m.SNI = tls.SNI
 	}
 	if tls != nil && len(tls.SANs) > 0 {
-		m.Identities = slices.Sorted(slices.Values(tls.SANs))
+		said, confined = tls.SANs, mesh.RuleConfined
 	}
+	m.Identities = slices.DeleteFunc(slices.Sorted(slices.Values(said)), func(id string) bool { return confined && trust.Elsewhere(id, svc.Namespace) })
 	if len(m.Identities) > 0 {
 		return m
 	}
-	for _, a := range accounts {
+	for _, a := range mesh.Accounts {
 		if a == "" {
 			m.Prefixes = trust.Namespace(svc.Namespace)
 		} else {
 			m.Identities = append(m.Identities, trust.Account(svc.Namespace, a)...)
 		}
 	}
-	if len(accounts) == 0 { // a rule asks for it where nobody seems to take it
+	if len(mesh.Accounts) == 0 { // a rule asks for it where nobody seems to take it
 		m.Prefixes = trust.Namespace(svc.Namespace)
 	}
 	return m

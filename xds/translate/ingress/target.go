@@ -84,7 +84,7 @@ func (t *Backend) datagrams() []registry.Port {
 
 func (t *Backend) cluster(port registry.Port, s registry.Subset) []*resource.Resource {
 	tls := t.Rule.TLSFor(port.Number)
-	mutual := farend.MutualTo(t.Mutual(port), t.Service, port, s.Name, t.Accounts, tls, t.Trust)
+	mutual := farend.MutualTo(t.Mutual(port), t.Service, port, s.Name, t.MeshTLS, tls, t.Trust)
 	return t.made(wire.SubsetName(port.Number, s.Name, t.Service.Host), port.Within(tls), s, tls, mutual)
 }
 

@@ -292,7 +292,7 @@ func (h *Host) clusters(port registry.Port) (out []*resource.Resource) {
 	reach := &resolve.ReachedDestination{Rule: h.Rule, Restrictions: h.Restrictions}
 	for _, part := range h.Rule.SubsetsAndAll() {
 		name := wire.SubsetName(port.Number, part.Name, h.Service.Host)
-		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.Accounts, h.Rule.TLSFor(port.Number), h.Trust)
+		mutual := farend.MutualTo(h.Mutual(port), h.Service, port, part.Name, h.MeshTLS, h.Rule.TLSFor(port.Number), h.Trust)
 		out = append(out, clusterOf(name, h.Service, port, h.Rule.TLSFor(port.Number), h.Restrictions.Given[port.Number], reach, part.Name, mutual, h)...)
 	}
 	return out
