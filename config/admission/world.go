@@ -65,6 +65,8 @@ type world struct {
 	ports        int                         // of all hosts; made when it is asked for
 	custom       []*authz.Policy             // those that have a provider asked
 
+	aliasesBeyond map[config.Key]bool // Services that are one name too many for a host; made when it is asked for
+
 	authentications map[string][]*config.Object         // of a namespace: its PeerAuthentications
 	authenticated   *registry.Snapshot                  // what they come to; made when it is asked for
 	verifying       map[string][]*tokens.Authentication // of a namespace: its RequestAuthentications that have rules
