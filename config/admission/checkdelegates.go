@@ -33,14 +33,18 @@ func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
 	}
 	routes, delegated := route.Parse(&r.of, v), w.delegated(r.of.Namespace)
 	most, beyond := routes.TooManyDelegated(len(v.Hosts), delegated)
-	if !beyond {
+	if len(beyond) == 0 {
 		for _, x := range routes.LeftOut(delegated) {
 			r.warn(at("spec."+x.Field, "delegate"), x.By.Namespace+"/"+x.By.Name, "a match of its spec."+x.Own+" is not within one of this route's, so that the whole of that route is left out", "write matches there that are within this route's, or into this one what is to be delegated")
 		}
 	}
-	if beyond {
-		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", most),
-			"delegate by fewer matches, or write VirtualServices for fewer hosts")
+	for _, key := range beyond {
+		name := key.Namespace + "/" + key.Name
+		i := slices.IndexFunc(v.Http, func(h *networking.HTTPRoute) bool {
+			return h.Delegate != nil && route.DelegateKey(h.Delegate, r.of.Namespace) == key
+		})
+		r.warn(at("spec.http", i, "delegate"), name, fmt.Sprintf("the delegates bring more than %d matches, each with each of the route's that delegates, and it more than its namespace's share and others leave: it is left out, not everywhere if it is named several times", most),
+			"delegate by fewer matches, write fewer into the delegate, or write VirtualServices for fewer hosts")
 	}
 }
 
