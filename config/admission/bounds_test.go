@@ -82,8 +82,37 @@ func TestTooManyDelegated(t *testing.T) {
 	for _, f := range admission.Check(r.Objects, mesh.Default()) {
 		said = append(said, f.String())
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "spec.http: its delegates bring more than 16384 matches") {
-		t.Error(all)
+	all := strings.Join(said, "\n")
+	for _, want := range []string{
+		"VirtualService a/root: spec.http[0].delegate: \"a/d\": the delegates bring more than 16384 matches",
+		"VirtualService a/d: spec.http: it has more matches, each with each of the route's that delegates, than there is room for at VirtualService a/root",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s\ndoes not say %s", all, want)
+		}
+	}
+}
+
+// TestTooManyAliases: of a namespace's Services of type ExternalName for one host those are warned of that do not count.
+func TestTooManyAliases(t *testing.T) {
+	var all strings.Builder
+	for ns, n := range map[string]int{"a": 65, "b": 64} {
+		for i := range n {
+			fmt.Fprintf(&all, "---\napiVersion: v1\nkind: Service\nmetadata: {name: s%02d, namespace: %s}\nspec: {type: ExternalName, externalName: api.test}\n", i, ns)
+		}
+	}
+	r := decode.File("a.yaml", []byte(all.String()))
+	if len(r.Objects) != 65+64 {
+		t.Fatal(r.Findings)
+	}
+	var said []string
+	for _, f := range admission.Check(r.Objects, mesh.Default()) {
+		if f.Field == "spec.externalName" {
+			said = append(said, f.String())
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "Service a/s64: spec.externalName: \"api.test\": namespace a has more than 64 Services of type ExternalName") {
+		t.Error(said)
 	}
 }
 

@@ -92,6 +92,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *corev1.Service:
 		checkBoundPorts(r, spec)
 		w.checkAffinity(r, spec)
+		w.checkAlias(r, spec)
 		w.checkServicePorts(r, spec)
 		w.checkNamedTargets(r, spec)
 		w.checkServiceExports(r)

@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -12,7 +13,11 @@ import (
 
 // checkDelegates warns of routes that are left out, since nobody may be asked for them: what they match falls to the routes behind.
 func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
-	if !slices.ContainsFunc(v.Http, func(h *networking.HTTPRoute) bool { return h.Delegate != nil }) || len(v.Hosts) == 0 {
+	if len(v.Hosts) == 0 {
+		w.checkLeftOut(r)
+		return
+	}
+	if !slices.ContainsFunc(v.Http, func(h *networking.HTTPRoute) bool { return h.Delegate != nil }) {
 		return
 	}
 	const so = ", so this route is left out, and what it matches falls to those behind it"
@@ -32,16 +37,66 @@ func (w *world) checkDelegates(r *report, v *networking.VirtualService) {
 		}
 	}
 	routes, delegated := route.Parse(&r.of, v), w.delegated(r.of.Namespace)
-	most, beyond := routes.TooManyDelegated(len(v.Hosts), delegated)
-	if !beyond {
+	most, left := w.beyondShares(&r.of)
+	if len(left) == 0 {
 		for _, x := range routes.LeftOut(delegated) {
 			r.warn(at("spec."+x.Field, "delegate"), x.By.Namespace+"/"+x.By.Name, "a match of its spec."+x.Own+" is not within one of this route's, so that the whole of that route is left out", "write matches there that are within this route's, or into this one what is to be delegated")
 		}
 	}
-	if beyond {
-		r.warn("spec.http", nil, fmt.Sprintf("its delegates bring more than %d matches, each with each of the route's that delegates: those by which it would be more are left out", most),
-			"delegate by fewer matches, or write VirtualServices for fewer hosts")
+	for _, key := range left {
+		name := key.Namespace + "/" + key.Name
+		i := slices.IndexFunc(v.Http, func(h *networking.HTTPRoute) bool {
+			return h.Delegate != nil && route.DelegateKey(h.Delegate, r.of.Namespace) == key
+		})
+		r.warn(at("spec.http", i, "delegate"), name, fmt.Sprintf("the delegates bring more than %d matches, each with each of the route's that delegates, and it more than its namespace's share and others leave: it is left out, not everywhere if it is named several times", most),
+			"delegate by fewer matches, write fewer into the delegate, or write VirtualServices for fewer hosts")
 	}
+}
+
+// checkLeftOut warns of a delegate by which there would be more matches than count.
+func (w *world) checkLeftOut(r *report) {
+	if w.delegating == nil {
+		w.delegating = map[config.Key][]*config.Object{}
+		for _, root := range w.virtual {
+			routes := route.Parse(root, root.Spec.(*networking.VirtualService))
+			for _, key := range routes.Delegates() {
+				w.delegating[key] = append(w.delegating[key], root)
+			}
+		}
+	}
+	var by []string
+	most := 0
+	for _, root := range w.delegating[r.of.Key] {
+		if n, left := w.beyondShares(root); slices.Contains(left, r.of.Key) {
+			most, by = max(most, n), append(by, root.Key.String())
+		}
+	}
+	if len(by) > 0 {
+		slices.Sort(by)
+		r.warn("spec.http", nil, fmt.Sprintf("it has more matches, each with each of the route's that delegates, than there is room for at %s, where delegates bring at most %d and each namespace's have their share: it is left out there", strings.Join(by, ", "), most),
+			"write fewer matches, or delegate by fewer")
+	}
+}
+
+// beyond are the delegates of a VirtualService that are left out, and how many matches all may bring.
+type beyond struct {
+	most int
+	keys []config.Key
+}
+
+func (w *world) beyondShares(root *config.Object) (most int, left []config.Key) {
+	b, known := w.beyond[root.Key]
+	if !known {
+		v := root.Spec.(*networking.VirtualService)
+		if len(v.Hosts) > 0 {
+			b.most, b.keys = route.Parse(root, v).TooManyDelegated(len(v.Hosts), w.delegated(root.Namespace))
+		}
+		if w.beyond == nil {
+			w.beyond = map[config.Key]beyond{}
+		}
+		w.beyond[root.Key] = b
+	}
+	return b.most, b.keys
 }
 
 // delegated gives the routes of delegates that a namespace may use.

@@ -80,6 +80,9 @@ func gatewayOf(i registry.Ingress) string {
 // fixServer is what to do about a server that is not opened.
 func fixServer(why string) string {
 	field, _, _ := strings.Cut(why, ":")
+	if registry.LedAlready(why) {
+		return "name other hosts, or have the VirtualService lead it from this Gateway (spec.gateways), or no longer from the other one"
+	}
 	switch field {
 	case "hosts":
 		return "name other hosts, or take it from the other Gateway; among Gateways those of the gateway's own namespace come first, then the root namespace's, then the oldest"

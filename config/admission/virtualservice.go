@@ -122,10 +122,11 @@ func serviceSNI(h string) bool {
 	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '8' && len(h) <= 255
 }
 
-// gatewayName checks "NAME" and "NAMESPACE/NAME". dotted is whether the second may be more than a label.
+// gatewayName checks "NAME" and "NAMESPACE/NAME". dotted is whether the second may be more than a label: what Istio makes of the Gateway API's has such
+// names. Three parts name no Gateway, but a listener of the Gateway API's, which lets in what it lets in itself.
 func (r *report) gatewayName(field, value string, dotted bool) {
 	ns, name, qualified := strings.Cut(value, "/")
-	ok := isLabel(ns) && (isLabel(name) || dotted && name != "")
+	ok := isLabel(ns) && (isLabel(name) || dotted && name != "" && !strings.Contains(name, "/"))
 	if !qualified {
 		_, err := host.ParseExact(value)
 		ok = err == nil

@@ -65,6 +65,10 @@ type world struct {
 	ports        int                         // of all hosts; made when it is asked for
 	custom       []*authz.Policy             // those that have a provider asked
 
+	aliasesBeyond map[config.Key]bool             // Services that are one name too many for a host; made when it is asked for, as the next
+	delegating    map[config.Key][]*config.Object // by a delegate: the VirtualServices that delegate to it
+	beyond        map[config.Key]beyond           // by a VirtualService: which of its delegates are left out
+
 	authentications map[string][]*config.Object         // of a namespace: its PeerAuthentications
 	authenticated   *registry.Snapshot                  // what they come to; made when it is asked for
 	verifying       map[string][]*tokens.Authentication // of a namespace: its RequestAuthentications that have rules

@@ -79,7 +79,7 @@ var gateway = Kind{
 			{Path: "selector", Fate: Applied, Why: "of an ingress gateway's pods, by their labels; of egress gateways, by the selector of their Service: those open no listeners by it"},
 			{Path: "servers.port.number", Fate: Applied, Why: "a port of the ingress gateway's Service, whose target port is opened; what VirtualServices name as match.port"},
 			{Path: "servers.tls.mode", Fate: Applied, Why: "AUTO_PASSTHROUGH leads other networks' proxies to the Services of the mesh that hosts cover; ISTIO_MUTUAL at egress gateways, where it says whether routes of requests count; the others at ingress gateways"},
-			{Path: "servers.hosts", Fate: Applied, Why: "of what several Gateways name at a port of an ingress gateway, the oldest has it"},
+			{Path: "servers.hosts", Fate: Applied, Why: "of what several Gateways name at a port of an ingress gateway, the oldest has it; what a VirtualService leads from one with `*` is not taken by a younger one"},
 		},
 		applied("servers.port.protocol", "servers.tls.httpsRedirect", "servers.tls.subjectAltNames", "servers.tls.verifyCertificateSpki", "servers.tls.verifyCertificateHash",
 			"servers.tls.minProtocolVersion", "servers.tls.maxProtocolVersion", "servers.tls.cipherSuites"),

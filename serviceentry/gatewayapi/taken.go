@@ -16,6 +16,8 @@ const (
 	// MostSetChains is how many have a filter chain each, which all are sent again where one changes, and a table that says of each name of the others'
 	// that it is not there.
 	MostSetChains = 128
+	// AlwaysSetChains is how many of those of each namespace count whatever others have.
+	AlwaysSetChains = 4
 )
 
 // MostChains is how many listeners of a port that end TLS in the usual way have a filter chain each (docs/adr/0120-certificates-by-name.md).
@@ -28,7 +30,8 @@ type taken struct {
 	ports  map[takenPort]*portTaken
 	sets   int            // how many of ListenerSets there are
 	of     map[string]int // by namespace
-	chains int            // how many of those have a filter chain of their own
+	chains map[string]int // how many of those have a filter chain of their own, by namespace
+	inAll  int            // how many these are
 	// byName is the port whose listeners share a chain; 0: none has enough of them yet.
 	byName uint32
 }
@@ -46,7 +49,7 @@ type portTaken struct {
 	tails    map[string][]earlier // patterns of ListenerSets, without "*.": the first one of each namespace
 	chains   []string             // patterns of listeners that have a filter chain of their own, which takes what is below them
 	found    int                  // how many are found by name, where enough are
-	below    []string             // the hosts of those of ListenerSets
+	below    []*Listener          // those of ListenerSets
 }
 
 // earlier is a listener, and its place.
@@ -56,7 +59,7 @@ type earlier struct {
 }
 
 func newTaken(sets int) *taken {
-	return &taken{ports: make(map[takenPort]*portTaken, 4), of: make(map[string]int, min(sets, 64))}
+	return &taken{ports: make(map[takenPort]*portTaken, 4), of: make(map[string]int, min(sets, 64)), chains: map[string]int{}}
 }
 
 func (t *taken) port(l *Listener) *portTaken {
@@ -107,9 +110,9 @@ func (t *taken) room(l *Listener) Problem {
 	if t.sets > mostOfSets && t.of[l.Set.Namespace] > alwaysOfNamespace {
 		return Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners, which are all that count beside %d of each namespace", mostOfSets, alwaysOfNamespace)}
 	}
-	if n := t.costs(l); n > 0 && t.chains+n > MostSetChains {
-		return Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners with a filter chain each, which are all that count: those do not that are of protocol HTTPS with one certificate, ask clients for none, "+
-			"are of the one port that has most of them, and have no host below the hostname of one that has a chain", MostSetChains)}
+	if n := t.costs(l); n > 0 && t.inAll+n > MostSetChains && t.chains[l.Set.Namespace]+n > AlwaysSetChains {
+		return Problem{reasonTooMany, fmt.Sprintf("the ListenerSets of the Gateway have more than %d listeners with a filter chain each, which are all that count beside %d of each namespace: those do not that are of protocol HTTPS with one certificate, ask clients for none, "+
+			"are of the one port that has most of them, and have no host below the hostname of one that has a chain", MostSetChains, AlwaysSetChains)}
 	}
 	return Problem{}
 }
@@ -129,8 +132,8 @@ func (t *taken) costs(l *Listener) (n int) {
 	}
 	n = 1
 	if tail, pattern := strings.CutPrefix(l.Host, "*"); pattern && t.byName == l.Port {
-		for _, host := range p.below {
-			if strings.HasSuffix(host, tail) {
+		for _, found := range p.below {
+			if strings.HasSuffix(found.Host, tail) {
 				n++
 			}
 		}
@@ -185,7 +188,7 @@ func hasOne(list []earlier, ns string) bool {
 func (t *taken) addChain(p *portTaken, l *Listener) {
 	byName := l.foundByName() && !p.isBelowChain(l.Host)
 	if l.Set.Name != "" {
-		t.chains += t.costs(l)
+		t.count(l, t.costs(l))
 	}
 	if !byName {
 		if strings.HasPrefix(l.Host, "*") {
@@ -195,11 +198,20 @@ func (t *taken) addChain(p *portTaken, l *Listener) {
 	}
 	p.found++
 	if l.Set.Name != "" {
-		p.below = append(p.below, l.Host)
+		p.below = append(p.below, l)
 	}
 	if t.byName == 0 && p.found > MostChains {
-		t.byName, t.chains = l.Port, t.chains-len(p.below)
+		t.byName = l.Port
+		for _, found := range p.below {
+			t.count(found, -1)
+		}
 	}
+}
+
+// count adds filter chains of a ListenerSet's listener.
+func (t *taken) count(l *Listener, chains int) {
+	t.inAll += chains
+	t.chains[l.Set.Namespace] += chains
 }
 
 // endsInChain says whether it is told from the others of its port by the name that TLS says.

@@ -202,6 +202,8 @@ func (b *batch) putGateway(key config.Key, is *Gateway) {
 	}
 	b.touchServed(was)
 	b.touchBound(was)
+	b.noteGatewayHosts(was, false)
+	b.noteGatewayHosts(is, true)
 	if is == nil {
 		delete(b.next.gateways, key)
 	} else {

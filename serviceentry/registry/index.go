@@ -12,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/locality"
+	"github.com/sallyport/sallyport/serviceentry/registry/ordered"
 )
 
 // index is the writer's own memory of how Kubernetes objects hang together: which slices and pods stand behind
@@ -37,6 +38,9 @@ type index struct {
 	mesh        meshRoutes
 	places      map[string]string       // where Nodes are, by their names
 	names       map[config.Key][]string // what ingress gateways are asked for by a VirtualService, or a Gateway
+	aliases     *ordered.KeyedEdit[aliasKey, Ref]
+	// gatewayHosts are the hosts that Gateways of Istio's name, but for "*", and which do.
+	gatewayHosts users[string]
 }
 
 func newIndex() index {
@@ -60,6 +64,9 @@ func newIndex() index {
 		mesh:        newMeshRoutes(),
 		gatewayAPI:  gatewayAPIUses{users[config.Key]{}, users[string]{}, users[config.Key]{}, users[string]{}, users[string]{}},
 		names:       map[config.Key][]string{},
+
+		aliases:      ordered.NewKeyed[aliasKey, Ref](aliasKey.compare).Edit(),
+		gatewayHosts: users[string]{},
 	}
 }
 

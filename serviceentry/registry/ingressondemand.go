@@ -103,16 +103,19 @@ func (o *IngressPorts) tails(of func(*IngressServer) bool) map[string]bool {
 // sent again, and all names have a row that says it is not theirs. A Gateway counts them, too (gatewayapi.Open); here are more where an agent does not
 // find certificates by name, or several Gateways open a port.
 func (o *IngressPorts) closeTooMany() {
-	n := 0
+	n, of := 0, map[string]int{} // by namespace
 	for _, s := range o.Servers {
 		if s.Serves.Family() != PassesTLS || s.OnDemand || s.Ref == "" {
 			continue
 		}
-		if _, of := gatewayapi.SetOf(s.Ref); !of {
+		set, is := gatewayapi.SetOf(s.Ref)
+		if !is {
 			continue
 		}
-		if n++; n > gatewayapi.MostSetChains {
-			s.close(fmt.Sprintf("more than %d listeners of ListenerSets would have a filter chain each here", gatewayapi.MostSetChains))
+		n++
+		of[set.Namespace]++
+		if n > gatewayapi.MostSetChains && of[set.Namespace] > gatewayapi.AlwaysSetChains {
+			s.close(fmt.Sprintf("more than %d listeners of ListenerSets, beside %d of each namespace, would have a filter chain each here", gatewayapi.MostSetChains, gatewayapi.AlwaysSetChains))
 			s.Hosts = nil
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/sallyport/sallyport/serviceentry/gatewayapi"
 )
 
 // TestCertificatesOnDemand: which servers share a chain, by what others want of the names.
@@ -67,6 +69,27 @@ func TestCertificatesOnDemand(t *testing.T) {
 		}
 		if name == "two ports" && slices.ContainsFunc(c.servers, func(s *IngressServer) bool { return s.OnDemand && s.Listen != 443 }) {
 			t.Errorf("%s: they share at the one that had fewer than the other when it had too many", name)
+		}
+	}
+}
+
+// TestChainsOfSetsAreSharedOut: listeners of ListenerSets beyond those that may have a filter chain are closed, and some of each namespace are not.
+func TestChainsOfSetsAreSharedOut(t *testing.T) {
+	o := &IngressPorts{}
+	add := func(ns string, n int) (list []*IngressServer) {
+		for i := range n {
+			s := &IngressServer{GatewayServer: &GatewayServer{Serves: PassesTLS, Alone: true, Ref: fmt.Sprintf("infra/kgw/%s/set/l%d", ns, i)}, Listen: 443}
+			o.Servers, list = append(o.Servers, s), append(list, s)
+		}
+		return list
+	}
+	b, a := add("b", gatewayapi.MostSetChains+1), add("a", gatewayapi.AlwaysSetChains+1)
+	o.closeTooMany()
+	for _, list := range [][]*IngressServer{b, a} {
+		for i, s := range list {
+			if closed := s.Serves == NotServed; closed != (i == len(list)-1) {
+				t.Errorf("%s closed: %v, %q", s.Ref, closed, s.Closed)
+			}
 		}
 	}
 }

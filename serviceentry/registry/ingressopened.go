@@ -108,7 +108,8 @@ func (r *remembered[V]) get(i Ingress, find func(Ingress) V) V {
 type openedServers = remembered[*IngressPorts]
 
 // Opened gives what an ingress gateway's pods open. Of what several Gateways want the first has it (gatewaysOrder): the protocol of a port, a host that
-// another namespace has, also by a pattern that covers it ("*" covers what nobody else names), and of TLS each host.
+// another namespace has, also by a pattern that covers it ("*" covers what nobody else names, and what VirtualServices lead from it: taking.led), and of TLS
+// each host.
 func (s *Snapshot) Opened(i Ingress) *IngressPorts {
 	i.Sessions, i.Topology = 0, mesh.GatewayTopology{Said: i.Topology.Said, ProxyProtocol: i.Topology.ProxyProtocol} // the rest opens nothing
 	return s.opened.get(i, s.open)
@@ -129,20 +130,16 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 		n += g.count()
 	}
 	o := &IngressPorts{Servers: make([]*IngressServer, 0, n), of: make(map[string][]*IngressServer, n), alone: map[string][]*IngressServer{}}
-	ports, made := map[openedPort]*portTaken{}, make([]IngressServer, 0, n)
+	t, made := taking{s: s, at: i.Namespace, ports: map[openedPort]*portTaken{}}, make([]IngressServer, 0, n)
 	for _, g := range list {
 		for server, n := range g.all() {
 			made = append(made, IngressServer{GatewayServer: server, Gateway: g, Index: n, Listen: listensAt(services, server.Port, server.Serves == ServesDatagrams)})
 			o.Servers = append(o.Servers, &made[len(made)-1])
-			o.Servers[len(o.Servers)-1].take(ports)
+			t.take(o.Servers[len(o.Servers)-1])
 		}
 	}
 	for at, server := range o.Servers {
-		name := server.Ref
-		if name == "" {
-			name = server.Gateway.Key.Namespace + "/" + server.Gateway.Key.Name
-		}
-		note(o.of, name, o.Servers[at:at+1:at+1])
+		note(o.of, server.name(), o.Servers[at:at+1:at+1])
 	}
 	if i.OnDemand {
 		o.chooseOnDemand()
@@ -158,6 +155,11 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 	}
 	o.Apart = distinct(o.Servers)
 	return o
+}
+
+// name is how routes name it.
+func (o *IngressServer) name() string {
+	return cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name)
 }
 
 // note adds one server to those of a name. Most names have one.
@@ -189,21 +191,23 @@ type portTaken struct {
 	kind  ServerKind
 	by    *Gateway
 	hosts map[string]*Gateway
+	// all are those that have "*".
+	all []*IngressServer
 	// several says that those are of more than one namespace.
 	several bool
 }
 
 // take gives a server what others left of its port.
-func (o *IngressServer) take(ports map[openedPort]*portTaken) {
+func (t *taking) take(o *IngressServer) {
 	if o.Serves == NotServed || config.IsGatewayPort(o.Listen) || o.Listen == 0 {
 		o.close(cmp.Or(o.Why, "port.number: proxies listen there themselves"))
 		return
 	}
 	at := openedPort{o.Listen, o.Serves == ServesDatagrams}
-	p := ports[at]
+	p := t.ports[at]
 	if p == nil {
 		p = &portTaken{kind: o.Serves.Family(), by: o.Gateway, hosts: map[string]*Gateway{}}
-		ports[at] = p
+		t.ports[at] = p
 	}
 	if p.kind != o.Serves.Family() {
 		o.close("port.protocol: the port is of another protocol by " + p.by.Key.String())
@@ -218,27 +222,32 @@ func (o *IngressServer) take(ports map[openedPort]*portTaken) {
 		return
 	}
 	p.several = p.several || p.by.Key.Namespace != o.Gateway.Key.Namespace
-	if len(o.GatewayServer.Hosts) == 1 && p.owner(o.GatewayServer.Hosts[0].Host, o) == nil { // as most are
+	if len(o.GatewayServer.Hosts) == 1 && t.owner(p, o.GatewayServer.Hosts[0].Host, o) == "" { // as most are
 		o.Hosts = o.GatewayServer.Hosts
-		if f := o.Hosts[0]; p.hosts[f.Host] == nil {
-			p.hosts[f.Host] = o.Gateway
-		}
+		p.has(o)
 		return
 	}
 	for _, f := range o.GatewayServer.Hosts {
-		if by := p.owner(f.Host, o); by != nil {
-			o.Closed = append(o.Closed, "hosts: "+f.Host+" is "+by.Key.String()+"'s")
+		if by := t.owner(p, f.Host, o); by != "" {
+			o.Closed = append(o.Closed, "hosts: "+f.Host+" is "+by)
 			continue
 		}
 		o.Hosts = append(o.Hosts, f)
 	}
+	if p.has(o); len(o.Hosts) == 0 {
+		o.GatewayServer = o.closedCopy()
+	}
+}
+
+// has notes what a server took.
+func (p *portTaken) has(o *IngressServer) {
 	for _, f := range o.Hosts {
 		if p.hosts[f.Host] == nil {
 			p.hosts[f.Host] = o.Gateway
 		}
-	}
-	if len(o.Hosts) == 0 {
-		o.GatewayServer = o.closedCopy()
+		if f.Host == "*" {
+			p.all = append(p.all, o)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -117,28 +119,53 @@ func (v *VirtualService) sources() (out []map[string]string) {
 	return out
 }
 
-// destinations are the hosts that its routes lead to, each once.
-func (v *VirtualService) destinations() map[string]bool {
-	out := map[string]bool{}
+// End is a destination as an object of a namespace names it: of what that namespace does not see, another's object may lead there, and its own does not.
+type End struct{ Namespace, Host string }
+
+// Compare puts them in order of their hosts.
+func (e End) Compare(other End) int {
+	return cmp.Or(cmp.Compare(e.Host, other.Host), cmp.Compare(e.Namespace, other.Namespace))
+}
+
+// EndsBy are the destinations of its routes, each once for every namespace of whose objects these are: its own, and those of delegates.
+func (v *VirtualService) EndsBy() map[End]bool {
+	if v.ends == nil { // none of it is led
+		return nil
+	}
+	return v.namedEnds()
+}
+
+func (v *VirtualService) namedEnds() map[End]bool {
+	out := map[End]bool{}
 	for _, h := range v.HTTP {
+		ns := h.From.Namespace
 		for _, d := range h.Destinations {
-			out[d.Host] = true
+			out[End{ns, d.Host}] = true
 		}
 		for _, m := range h.Mirrors {
-			out[m.Host] = true
+			out[End{ns, m.Host}] = true
 		}
 		if h.Asks != nil {
-			out[h.Asks.Host] = true
+			out[End{ns, h.Asks.Host}] = true
 		}
 	}
 	for _, list := range [...][]route.L4{v.TLS, v.TCP} {
 		for _, t := range list {
 			for _, d := range t.Destinations {
-				out[d.Host] = true
+				out[End{t.From.Namespace, d.Host}] = true
 			}
 		}
 	}
-	delete(out, "") // a backend that may not be named
+	maps.DeleteFunc(out, func(e End, _ bool) bool { return e.Host == "" }) // a backend that may not be named
+	return out
+}
+
+// destinations are the hosts that its routes lead to, each once.
+func (v *VirtualService) destinations() map[string]bool {
+	out := map[string]bool{}
+	for e := range v.namedEnds() {
+		out[e.Host] = true
+	}
 	return out
 }
 

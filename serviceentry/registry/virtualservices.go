@@ -121,6 +121,7 @@ func (b *batch) noteVirtual(v *VirtualService, there bool) {
 	for _, g := range v.Gateways {
 		b.index.virtual.boundTo.note(g, v.Key, there)
 	}
+	b.touchContested(v)
 	if v.ofGatewayAPI() {
 		b.countAttached(v)
 		return

@@ -16,7 +16,7 @@ type GatewayRoutes struct {
 	HTTP   []route.HTTP
 	TLS    []route.L4
 	TCP    []route.L4
-	Ends   map[string]ReachedDestination // by their names
+	Ends   map[registry.End]ReachedDestination
 	// Attached are, by port, what routes of the Gateway API lead there; the clients' own VirtualServices of requests come before.
 	Attached map[uint32]AttachedRoutes
 }
@@ -43,8 +43,8 @@ func (e Exit) bound(svc *registry.Service) (out []GatewayRoutes) {
 		if b.Attached = listed; len(listed) > 0 && (ok || client == "") {
 			ok, b.By = true, append(b.By, routes...)
 			for _, v := range routes {
-				for host := range v.Ends() {
-					b.Ends[host] = e.reach(v, svc, host, &b)
+				for end := range v.EndsBy() {
+					b.Ends[end] = e.reach(v, svc, end, &b)
 				}
 			}
 		}
@@ -57,7 +57,7 @@ func (e Exit) bound(svc *registry.Service) (out []GatewayRoutes) {
 
 // boundFor is what clients of a namespace follow.
 func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registry.Gateway) (GatewayRoutes, bool) {
-	b := GatewayRoutes{Client: client, Ends: map[string]ReachedDestination{}}
+	b := GatewayRoutes{Client: client, Ends: map[registry.End]ReachedDestination{}}
 	var http [][]route.HTTP
 	for _, g := range gateways {
 		for _, v := range e.snap.GatewayRoutes(svc, client, g.Key) {
@@ -69,8 +69,8 @@ func (e Exit) boundFor(svc *registry.Service, client string, gateways []*registr
 			http = append(http, v.HTTPAt(read))
 			b.TLS = append(b.TLS, anywhere(v.TLSAt(opaque))...)
 			b.TCP = append(b.TCP, anywhere(v.TCPAt(opaque))...)
-			for host := range v.Ends() {
-				b.Ends[host] = e.reach(v, svc, host, &b)
+			for end := range v.EndsBy() {
+				b.Ends[end] = e.reach(v, svc, end, &b)
 			}
 		}
 	}
@@ -99,11 +99,12 @@ func (e Exit) placeAt(g *registry.Gateway, v *registry.VirtualService, svc *regi
 }
 
 // reach finds a destination of a VirtualService, or of a route, as the gateway reaches it: what leaves by this gateway, and nothing else.
-func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, host string, b *GatewayRoutes) ReachedDestination {
+func (e Exit) reach(v *registry.VirtualService, svc *registry.Service, end registry.End, b *GatewayRoutes) ReachedDestination {
+	host := end.Host
 	own := e.attached(e.snap.Services(host))
 	to := svc
 	if host != svc.Host {
-		seen := e.snap.Visible(host, v.Key.Namespace, nil)
+		seen := e.snap.Visible(host, end.Namespace, nil)
 		i := slices.IndexFunc(own, func(s *registry.Service) bool { return seen != nil && s.Source == seen.Source })
 		if i < 0 {
 			return ReachedDestination{}
@@ -144,7 +145,7 @@ func (r *ExitRow) led() bool {
 func (r *ExitRow) requests() []Route {
 	http, _ := r.follows()
 	by := r.by()
-	routes := orUnrouted(userRequests(http, by, func(d route.Destination) WeightedDestination { return r.to(d, Requests) }), len(http), Requests, by)
+	routes := orUnrouted(userRequests(http, by, func(ns string, d route.Destination) WeightedDestination { return r.to(ns, d, Requests) }), len(http), Requests, by)
 	for i := range routes {
 		routes[i].mirrorOne(r.Service.Host, r.Port.Number)
 	}
@@ -183,16 +184,16 @@ func (r *ExitRow) connections(kind Kind) []Route {
 	case len(list) == 0:
 		return nil
 	}
-	out := userConnections(list, r.by(), Anyhow, func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
+	out := userConnections(list, r.by(), Anyhow, func(ns string, d route.Destination) WeightedDestination { return r.to(ns, d, Connections) })
 	for i := range out {
 		out[i].For = kind
 	}
 	return out
 }
 
-// to is a destination of what came for the row.
-func (r *ExitRow) to(d route.Destination, kind Kind) WeightedDestination {
-	reach := r.GatewayRoutes.Ends[d.Host]
+// to is a destination of what came for the row, which an object of a namespace names.
+func (r *ExitRow) to(ns string, d route.Destination, kind Kind) WeightedDestination {
+	reach := r.GatewayRoutes.Ends[registry.End{Namespace: ns, Host: d.Host}]
 	by := Route{By: r.by().Key, Revision: r.by().Revision}
 	t := WeightedDestination{ReachedDestination: &reach, Subset: d.Subset}
 	svc := reach.Service
@@ -263,8 +264,8 @@ func (h *ExitHost) Secrets() (out []registry.ServedCredential) {
 	for _, r := range h.Own {
 		out = append(out, r.Restrictions.Secrets()...)
 		for _, b := range r.GatewayRoutes {
-			for _, name := range slices.Sorted(maps.Keys(b.Ends)) {
-				out = append(out, b.Ends[name].Wrapped.Secrets()...)
+			for _, end := range slices.SortedFunc(maps.Keys(b.Ends), registry.End.Compare) {
+				out = append(out, b.Ends[end].Wrapped.Secrets()...)
 			}
 		}
 	}

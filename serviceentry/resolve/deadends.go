@@ -140,9 +140,9 @@ func (w *DestinationWays) row(r *ExitRow) {
 	case closed || r.GatewayRoutes == nil || r.Dials() || tcp && r.Service.Wildcard():
 	case r.Port.Protocol.IsHTTP():
 		list, _ := r.follows()
-		w.http(list, func(d route.Destination) WeightedDestination { return r.to(d, Requests) })
+		w.http(list, func(d route.Destination) WeightedDestination { return r.to(w.by.Namespace, d, Requests) })
 	default:
-		w.l4(r.l4(), func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
+		w.l4(r.l4(), func(d route.Destination) WeightedDestination { return r.to(w.by.Namespace, d, Connections) })
 	}
 }
 
@@ -168,6 +168,6 @@ func (w *DestinationWays) ingress(r *IngressRow) {
 	if len(r.By) == 0 {
 		return
 	}
-	w.http(r.HTTP, func(d route.Destination) WeightedDestination { return r.to(d, Requests) })
-	w.l4(r.L4, func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
+	w.http(r.HTTP, func(d route.Destination) WeightedDestination { return r.to(w.by.Namespace, d, Requests) })
+	w.l4(r.L4, func(d route.Destination) WeightedDestination { return r.to(w.by.Namespace, d, Connections) })
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// end finds a destination of a VirtualService as the gateway reaches it: a host of the mesh that both the VirtualService's namespace and
+// end finds a destination of a route as the gateway reaches it: a host of the mesh that both the namespace of the route's object and
 // the gateway's see, and never a gateway, nor the control plane.
-func (a Ingress) end(v *registry.VirtualService, host string) IngressDestination {
-	svc := a.snap.Visible(host, a.Namespace, nil)
-	theirs := a.snap.Visible(host, v.Key.Namespace, nil)
+func (a Ingress) end(e registry.End) IngressDestination {
+	svc := a.snap.Visible(e.Host, a.Namespace, nil)
+	theirs := a.snap.Visible(e.Host, e.Namespace, nil)
 	if svc == nil || theirs == nil || svc.Source != theirs.Source {
-		return IngressDestination{Closed: "is no host that namespaces " + v.Key.Namespace + " and " + a.Namespace + " both see", Fix: "name a Service, or export it to both"}
+		return IngressDestination{Closed: "is no host that namespaces " + e.Namespace + " and " + a.Namespace + " both see", Fix: "name a Service, or export it to both"}
 	}
 	if why, fix := a.unfit(svc); why != "" {
 		return IngressDestination{Closed: why, Fix: fix}
@@ -84,9 +84,9 @@ func (a Ingress) shows() *registry.BackendClientCertificate {
 	return nil
 }
 
-// to is a destination of what came for the row.
-func (r *IngressRow) to(d route.Destination, kind Kind) WeightedDestination {
-	end := r.Ends[d.Host]
+// to is a destination of what came for the row, which an object of a namespace names.
+func (r *IngressRow) to(ns string, d route.Destination, kind Kind) WeightedDestination {
+	end := r.Ends[registry.End{Namespace: ns, Host: d.Host}]
 	by := Route{By: r.By[0].Key, Revision: r.By[0].Revision}
 	t := WeightedDestination{ReachedDestination: &end.ReachedDestination, Subset: d.Subset}
 	svc := end.Service

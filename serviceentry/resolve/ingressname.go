@@ -40,7 +40,7 @@ type IngressRow struct {
 	By   []*registry.VirtualService // those of the Gateway's namespace first, then in order of age
 	HTTP []route.HTTP
 	L4   []route.L4
-	Ends map[string]IngressDestination // by their names
+	Ends map[registry.End]IngressDestination
 }
 
 // IngressDestination is a destination as the gateway reaches it.
@@ -138,7 +138,7 @@ func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 			return &n.Rows[i]
 		}
 	}
-	row := IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[string]IngressDestination{}}
+	row := IngressRow{Table: table, Serves: o.Serves, Port: o.Port, Listen: o.Listen, Ends: map[registry.End]IngressDestination{}}
 	if o.Alone && o.OnDemand {
 		row.Own = o.GatewayServer.Hosts[0].Host
 	}
@@ -185,9 +185,9 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 		return
 	}
 	r.By = append(r.By, v)
-	for host := range v.Ends() {
-		if _, known := r.Ends[host]; !known {
-			r.Ends[host] = a.end(v, host)
+	for end := range v.EndsBy() {
+		if _, known := r.Ends[end]; !known {
+			r.Ends[end] = a.end(end)
 		}
 	}
 }
@@ -267,12 +267,12 @@ func (r *IngressRow) Routes() []Route {
 		return nil
 	}
 	if r.Serves.ReadsRequests() {
-		return orUnrouted(userRequests(r.HTTP, r.By[0], func(d route.Destination) WeightedDestination { return r.to(d, Requests) }), len(r.HTTP), Requests, r.By[0])
+		return orUnrouted(userRequests(r.HTTP, r.By[0], func(ns string, d route.Destination) WeightedDestination { return r.to(ns, d, Requests) }), len(r.HTTP), Requests, r.By[0])
 	}
 	if len(r.L4) == 0 {
 		return orUnrouted(nil, 0, Connections, r.By[0])
 	}
-	return userConnections(r.L4, r.By[0], Anyhow, func(d route.Destination) WeightedDestination { return r.to(d, Connections) })
+	return userConnections(r.L4, r.By[0], Anyhow, func(ns string, d route.Destination) WeightedDestination { return r.to(ns, d, Connections) })
 }
 
 // orUnrouted is for a VirtualService none of whose routes counts here: there is no host of its own that would be reached.

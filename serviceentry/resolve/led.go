@@ -91,7 +91,7 @@ func (h *SidecarHost) requests(out []Route, p registry.Port) []Route {
 		return append(out, Route{For: Requests})
 	}
 	list := h.Led.By.HTTPAt(route.At(p.Number, h.Led.Namespace, h.Led.Selected))
-	return append(out, userRequests(list, h.Led.By, func(d route.Destination) WeightedDestination { return h.to(d, p, Requests) })...)
+	return append(out, userRequests(list, h.Led.By, func(_ string, d route.Destination) WeightedDestination { return h.to(d, p, Requests) })...)
 }
 
 // l4 are the user's routes of connections to a port, as far as they count here.
@@ -112,7 +112,7 @@ func (h *SidecarHost) connections(p registry.Port, asked FoundBy) []Route {
 	if len(list) == 0 {
 		return nil
 	}
-	return userConnections(list, h.Led.By, asked, func(d route.Destination) WeightedDestination { return h.to(d, p, Connections) })
+	return userConnections(list, h.Led.By, asked, func(_ string, d route.Destination) WeightedDestination { return h.to(d, p, Connections) })
 }
 
 // opaque adds the routes of connections, the user's or the host's own.
@@ -148,9 +148,9 @@ func asRequests(routes []Route) []Route {
 	return out
 }
 
-// userRequests makes the routes of a list. What none of them means is answered so; without any, the host is reached as it is
+// userRequests makes the routes of a list; to finds a destination that an object of a namespace names. What none of them means is answered so; without any, the host is reached as it is
 // registered.
-func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.Destination) WeightedDestination) []Route {
+func userRequests(list []route.HTTP, by *registry.VirtualService, to func(ns string, d route.Destination) WeightedDestination) []Route {
 	if len(list) == 0 {
 		return []Route{{For: Requests}}
 	}
@@ -159,12 +159,12 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 		h := &list[i]
 		r := Route{For: Requests, HTTP: h, By: h.From, Revision: h.Revision, Field: h.Field}
 		for _, d := range h.Destinations {
-			end := to(d.Destination).writtenBy(by.Key, r)
+			end := to(h.From.Namespace, d.Destination).writtenBy(by.Key, r)
 			end.Weight = d.Weight
 			r.To = append(r.To, end)
 		}
 		for _, m := range h.Mirrors {
-			r.Mirrors = append(r.Mirrors, to(m.Destination))
+			r.Mirrors = append(r.Mirrors, to(h.From.Namespace, m.Destination))
 		}
 		switch {
 		case h.Closed != nil:
@@ -177,7 +177,7 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 			continue // a session with what is gone begins anew, by the rule's route, which follows
 		}
 		if h.Asks != nil {
-			r.ask(to(h.Asks.Destination).writtenBy(by.Key, r))
+			r.ask(to(h.From.Namespace, h.Asks.Destination).writtenBy(by.Key, r))
 		}
 		for j := range h.Matches {
 			r.Match = &h.Matches[j]
@@ -191,12 +191,12 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(route.
 }
 
 // userConnections is the same for connections.
-func userConnections(list []route.L4, by *registry.VirtualService, asked FoundBy, to func(route.Destination) WeightedDestination) []Route {
+func userConnections(list []route.L4, by *registry.VirtualService, asked FoundBy, to func(ns string, d route.Destination) WeightedDestination) []Route {
 	var out []Route
 	for _, l := range list {
 		r := Route{For: Connections, FoundBy: asked, By: l.From, Revision: l.Revision, Field: l.Field}
 		for _, d := range l.Destinations {
-			end := to(d.Destination)
+			end := to(l.From.Namespace, d.Destination)
 			end.Weight = d.Weight
 			r.To = append(r.To, end)
 		}

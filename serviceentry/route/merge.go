@@ -40,49 +40,84 @@ func (r Routes) mostDelegated(hosts int) int {
 	return min(MostDelegated, MostRows/(max(hosts, 1)*gateways))
 }
 
-// TooManyDelegated says whether delegates would bring more matches to one that has so many hosts than count (see Resolve), and how many these are.
-func (r Routes) TooManyDelegated(hosts int, find func(config.Key) (Routes, bool)) (most int, beyond bool) {
+// TooManyDelegated says which delegates, of those that a VirtualService names which has so many hosts, bring more matches than count (see Resolve), each once and in order,
+// and how many all may bring.
+func (r Routes) TooManyDelegated(hosts int, find func(config.Key) (Routes, bool)) (most int, beyond []config.Key) {
 	_, beyond = r.resolve(hosts, find)
 	return r.mostDelegated(hosts), beyond
 }
 
 // Resolve puts the routes of delegates into their places: find gives those of one, and nothing where there is none that
 // may be used. As in Istio, a delegate's match has to lie within one of the route that delegates, what a delegate's route
-// leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again. From the delegate on by which there would be more
-// than MostDelegated, or than come to MostRows with the hosts that the VirtualService has, none counts.
+// leaves out is taken from that, and a delegate's route that contradicts it is left out. Delegates do not delegate again. Of those that bring more
+// than MostDelegated together, or than come to MostRows with the hosts that the VirtualService has, each namespace's count as far as its share goes, and what
+// others leave; the rest are left out.
 func (r Routes) Resolve(hosts int, find func(config.Key) (Routes, bool)) Routes {
 	out, _ := r.resolve(hosts, find)
 	return out
 }
 
-func (r Routes) resolve(hosts int, find func(config.Key) (Routes, bool)) (out Routes, beyond bool) {
+func (r Routes) resolve(hosts int, find func(config.Key) (Routes, bool)) (out Routes, beyond []config.Key) {
 	if len(r.delegated) == 0 {
-		return r, false
+		return r, nil
 	}
+	of := map[config.Key]*Routes{} // nil of those that may not be used
+	for _, key := range r.Delegates() {
+		if routes, ok := find(key); ok {
+			of[key] = &routes
+		}
+	}
+	counts := r.shareOut(r.mostDelegated(hosts), of)
 	out = Routes{TLS: r.TLS, TCP: r.TCP}
-	at, brought, most := 0, 0, r.mostDelegated(hosts)
-	for _, d := range r.delegated {
+	at := 0
+	for n, d := range r.delegated {
 		out.HTTP = append(out.HTTP, r.HTTP[at:d.before]...)
 		at = d.before
-		if beyond {
-			continue
-		}
-		of, ok := find(d.to)
-		if !ok {
-			continue
-		}
-		if brought += max(of.matches(), 1) * max(len(d.root.Matches), 1); brought > most {
-			beyond = true
-			continue
-		}
-		for i := range of.HTTP {
-			if h, ok := merge(&d.root, of.HTTP[i]); ok {
-				out.HTTP = append(out.HTTP, h)
+		switch routes := of[d.to]; {
+		case routes == nil:
+		case !counts[n]:
+			if !slices.Contains(beyond, d.to) {
+				beyond = append(beyond, d.to)
+			}
+		default:
+			for i := range routes.HTTP {
+				if h, ok := merge(&d.root, routes.HTTP[i]); ok {
+					out.HTTP = append(out.HTTP, h)
+				}
 			}
 		}
 	}
 	out.HTTP = append(out.HTTP, r.HTTP[at:]...)
 	return out, beyond
+}
+
+// shareOut says which of the places where something is delegated count, of as many matches as there may be in all: first those of each namespace within an equal share, so that
+// what others write is no matter to them, and then, in order, those for which there is room left.
+func (r Routes) shareOut(most int, of map[config.Key]*Routes) []bool {
+	counts, costs, has := make([]bool, len(r.delegated)), make([]int, len(r.delegated)), map[string]int{}
+	for n := range r.delegated {
+		d := &r.delegated[n]
+		has[d.to.Namespace] = 0
+		if routes := of[d.to]; routes != nil {
+			costs[n] = max(routes.matches(), 1) * max(len(d.root.Matches), 1)
+		}
+	}
+	share, left := most/len(has), most
+	for n, cost := range costs {
+		ns := r.delegated[n].to.Namespace
+		if has[ns]+cost <= share {
+			counts[n] = true
+			has[ns] += cost
+			left -= cost
+		}
+	}
+	for n, cost := range costs {
+		if !counts[n] && cost <= left {
+			counts[n] = true
+			left -= cost
+		}
+	}
+	return counts
 }
 
 // LeftOut is a route of a delegate that contradicts the one that delegates.

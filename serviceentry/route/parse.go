@@ -136,13 +136,16 @@ func FullName(name, namespace string) string {
 	return name + "." + namespace + ".svc.cluster.local"
 }
 
-// gatewayNames reads NAME, NAMESPACE/NAME, "./NAME" and the old form NAME.NAMESPACE[.svc…].
+// gatewayNames reads NAME, NAMESPACE/NAME, "./NAME" and the old form NAME.NAMESPACE[.svc…]. What has more parts is a name that no Gateway has: so are listeners
+// of the Gateway API called, and to these only routes are attached that they let in.
 func gatewayNames(in []string, namespace string) []string {
 	var out []string
 	for _, g := range in {
 		ns, name, qualified := strings.Cut(g, "/")
 		switch {
 		case g == Mesh:
+		case strings.Contains(name, "/"):
+			g = ns + "/"
 		case qualified && ns == ".":
 			g = namespace + "/" + name
 		case qualified:

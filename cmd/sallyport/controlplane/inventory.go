@@ -170,6 +170,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			delegates[route.DelegateKey(h.Delegate, o.Namespace)] = true
 		}
 	}
+	isDelegate := routes != nil && len(routes.Hosts) == 0
 	claims := admission.AsksClaims(routes)
 	rule, isRule := o.Spec.(*networking.DestinationRule)
 	otherTLS, reached := admission.SpeaksOtherTLS(rule), podsReached(&o, rule)
@@ -194,8 +195,8 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindAuthorizationPolicy: // a proxy asks one provider
 			p, is := other.Spec.(*security.AuthorizationPolicy)
 			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM
-		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace; where requests are led a rule's TLS counts, and they may be led away from plain text
-			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && delegates[other.Key]
+		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace, and who delegates; where requests are led a rule's TLS counts, and they may be led away from plain text
+			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && (isDelegate || delegates[other.Key])
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||

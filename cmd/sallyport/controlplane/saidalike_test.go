@@ -1,7 +1,9 @@
 package controlplane
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,8 +198,22 @@ spec: {hosts: [in.test], gateways: [edge/front], http: [{route: [{destination: {
 var said = map[string]int{
 	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2, "no-claims": 1,
 	"sticks": 1, "of-another-name": 1, "unfollowed": 1,
+	"delegating": 1, "too-large": 1,
 	"dead-end": 2, "dead-end-of-pods": 2, "dead-end-outside": 1,
 	"claims": 0, "requests": 0, "wide": 0, "verified": 0,
+}
+
+// tooMuchDelegated is a VirtualService with a delegate of another namespace that has more matches than count.
+func tooMuchDelegated() string {
+	matches := func(n int, format string) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(list, ", ")
+	}
+	return "---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: delegating, namespace: shop}\nspec: {hosts: [api.example.com], http: [{match: [" + matches(200, "{uri: {prefix: /}, method: {exact: M%d}}") + "], delegate: {name: too-large, namespace: other}}]}\n" +
+		"---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: too-large, namespace: other}\nspec: {http: [{match: [" + matches(100, "{uri: {prefix: /%d}}") + "], route: [{destination: {host: api.example.com}}]}]}\n"
 }
 
 // TestSaidAlike: the webhook, which looks at a part of what there is, and statuses say of an object what lint says of it.
@@ -205,7 +221,7 @@ func TestSaidAlike(t *testing.T) {
 	cfg := mesh.Default()
 	cfg.Authorizers = []mesh.Authorizer{{Name: "one", Host: "web.shop.svc.cluster.local", Port: 80}, {Name: "two", Host: "nowhere.test", Port: 80}}
 	p := &plane{registry: registry.New(&cfg), known: newInventory()}
-	changes := written(t, saidAlike)
+	changes := written(t, saidAlike+tooMuchDelegated())
 	p.known.apply(changes)
 	s, _ := p.registry.Apply(changes)
 	p.snapshot.Store(s)
