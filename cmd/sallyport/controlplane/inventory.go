@@ -188,7 +188,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindPeerAuthentication: // of several for one workload the oldest counts; what those take who are spoken to
 			return same || otherTLS
 		case config.KindEgressPolicy, config.KindSidecar, config.KindTelemetry: // of the others, of several for one workload the oldest counts
-			return same
+			return same || isPolicy && other.Key.Kind == config.KindSidecar && o.Namespace == other.Namespace // which says how its pods read ports
 		case config.KindRequestAuthentication: // by whom tokens are verified; how many sets of keys a namespace has
 			return isPolicy || claims || same
 		case config.KindAuthorizationPolicy: // a proxy asks one provider
