@@ -163,8 +163,8 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 	if o.Serves == registry.ServesDatagrams {
 		r.Policed, r.Unrefusable = a.Policed, a.snap.Unrefusable()
 	}
-	if r.idle() {
-		r.By = nil
+	if !o.Alone && r.idle() {
+		r.By = nil // nobody's routes counted yet
 	}
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return

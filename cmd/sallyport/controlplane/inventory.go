@@ -170,9 +170,21 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			delegates[route.DelegateKey(h.Delegate, o.Namespace)] = true
 		}
 	}
+	led, ofPatterns := map[string]bool{}, false // at Gateways, where other namespaces may have the names
+	for _, h := range routes.GetHosts() {
+		led[registry.CanonicalHost(h)], ofPatterns = true, ofPatterns || strings.HasPrefix(h, "*")
+	}
+	atGateways := func(v *networking.VirtualService) bool {
+		return slices.ContainsFunc(v.GetGateways(), func(g string) bool { return g != route.Mesh })
+	}
+	bound := atGateways(routes)
 	claims := admission.AsksClaims(routes)
 	rule, isRule := o.Spec.(*networking.DestinationRule)
 	otherTLS, reached := admission.SpeaksOtherTLS(rule), podsReached(&o, rule)
+	otherHas := func(other *config.Object) bool {
+		v, is := other.Spec.(*networking.VirtualService)
+		return is && atGateways(v) && (ofPatterns || leadsOne(v, led))
+	}
 	policy, isPolicy := o.Spec.(*security.AuthorizationPolicy)
 	custom := policy.GetAction() == security.AuthorizationPolicy_CUSTOM
 	return func(other *config.Object) bool {
@@ -195,7 +207,7 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 			p, is := other.Spec.(*security.AuthorizationPolicy)
 			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM
 		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace; where requests are led a rule's TLS counts, and they may be led away from plain text
-			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && delegates[other.Key]
+			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && delegates[other.Key] || bound && otherHas(other)
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
