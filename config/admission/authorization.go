@@ -231,6 +231,7 @@ func (w *world) judgeAuthorization(r *report, p *security.AuthorizationPolicy) {
 	w.judgeProvider(r, policy)
 	w.judgeDestination(r, policy)
 	w.checkAuthorizedPorts(r, p, policy)
+	w.checkUnreadPorts(r, p, policy)
 	defer func() {
 		w.judgeTargets(r, p, policy.Workloads)
 		if !Refused(r.findings) {

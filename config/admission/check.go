@@ -78,6 +78,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *networking.ServiceEntry:
 		w.checkPlaintext(r, spec)
 		w.checkTCPPorts(r, spec)
+		w.checkShortNames(r, spec)
 		w.checkNamespaces(r, "spec.exportTo", spec.ExportTo)
 		w.checkGatewayService(r)
 		w.judgeEntryFronted(r, spec)
@@ -118,6 +119,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *networking.VirtualService:
 		w.checkGateways(r, spec)
 		w.checkBound(r, spec)
+		w.checkLeftOut(r, spec)
 		w.checkRouteTokens(r, spec)
 		w.checkSubsets(r, spec)
 		w.checkDelegates(r, spec)

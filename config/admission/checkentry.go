@@ -44,6 +44,20 @@ func (w *world) checkGatewayService(r *report) {
 	r.warn(strict.Join("metadata.annotations", GatewayAnnotation), value, "there is no such Service, so external hosts cannot be reached through it", "create the gateway's Service, or name another gateway")
 }
 
+// checkShortNames warns of hosts by which workloads call Services of the cluster: these come first, whatever an entry says of the name.
+func (w *world) checkShortNames(r *report, s *networking.ServiceEntry) {
+	for i, h := range s.Hosts {
+		name, ns, qualified := strings.Cut(strings.TrimSuffix(registry.CanonicalHost(h), ".svc"), ".")
+		whom := "nobody"
+		if !qualified {
+			ns, whom = r.of.Namespace, "nobody in namespace "+r.of.Namespace
+		}
+		if ref := (registry.Ref{Namespace: ns, Name: name}); w.services[host.Name(ref.Host())] {
+			r.warn(at("spec.hosts", i), h, fmt.Sprintf("it is short for Service %s, which has the name, so %s is led by this entry", ref, whom), "add to the Service what is missing of it, or write the name that the host has outside of the cluster")
+		}
+	}
+}
+
 func (w *world) hasService(g mesh.Gateway) bool {
 	return g.IsDirect() || len(w.services) == 0 || w.services[host.Name(g.Name+"."+g.Namespace+"."+clusterDomain)]
 }

@@ -12,22 +12,32 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/registry"
 )
 
-// checkHiddenTLS warns of a rule that says nothing of TLS for a host for which a rule of a wider pattern does: the one with the longer host counts, as a whole.
+// checkHiddenTLS warns of a rule that says nothing of TLS for a host for which another does that does not count beside it: one of a wider pattern, or the root namespace's.
 func (w *world) checkHiddenTLS(r *report, d *networking.DestinationRule) {
-	n := w.fullName(d.Host, r.of.Namespace)
+	ns, n := r.of.Namespace, w.fullName(d.Host, r.of.Namespace)
 	if d.GetTrafficPolicy().GetTls() != nil || w.isExit(n) {
 		return
 	}
-	wider, spec := w.widerRule(r.of.Namespace, n)
-	if wider == nil || !setsTLS(spec) {
+	wider, spec := w.closestRule(ns, ns, append(parents(n), host.Any), n)
+	if wider != nil && !setsTLS(spec) || wider == nil && (ns == w.cfg.RootNamespace || !w.rootAsksTLS) {
 		return
 	}
+	why := "of a namespace's rules that cover a host the one that names it most closely counts, as a whole"
+	if wider == nil {
+		why = "a namespace's own rules count before those of the root namespace, whichever names a host more closely, and as a whole"
+	}
 	for _, h := range w.registeredBy(n) {
-		for _, port := range w.wrappedPorts(h) {
-			if tlsFor(d, port) != nil || !w.encrypts(tlsFor(spec, port), h) {
+		hidden, says := wider, spec
+		if wider == nil {
+			if hidden, says = w.rootRule(ns, h); hidden == nil || h != n && w.closer(ns, h, n) {
 				continue
 			}
-			r.warn("spec.host", d.Host, fmt.Sprintf("of rules that cover a host the one that names it most closely counts, as a whole: this one has no tls, so that what %s (%s) says of it is not done for %s, port %d", wider.Key, spec.Host, h, port),
+		}
+		for _, port := range w.wrappedPorts(h) {
+			if tlsFor(d, port) != nil || !w.encrypts(tlsFor(says, port), h) {
+				continue
+			}
+			r.warn("spec.host", d.Host, fmt.Sprintf("%s: this one has no tls, so that what %s (%s) says of it is not done for %s, port %d", why, hidden.Key, says.Host, h, port),
 				"repeat trafficPolicy.tls here, or write tls: {mode: DISABLE} to say that it is meant")
 			return
 		}
@@ -36,23 +46,47 @@ func (w *world) checkHiddenTLS(r *report, d *networking.DestinationRule) {
 
 // widerRule finds the rule that would count for a host in a namespace if the namespace had none for the host itself: of its own, or else of the root namespace; nil for none.
 func (w *world) widerRule(ns string, n host.Name) (found *config.Object, spec *networking.DestinationRule) {
-	for _, wide := range append(parents(n), host.Any) {
-		if wide == n {
+	if found, spec = w.closestRule(ns, ns, append(parents(n), host.Any), n); found != nil || ns == w.cfg.RootNamespace {
+		return found, spec
+	}
+	return w.closestRule(w.cfg.RootNamespace, ns, append(parents(n), host.Any), n)
+}
+
+// rootRule is that of the root namespace which counts for a host in a namespace without any.
+func (w *world) rootRule(ns string, n host.Name) (*config.Object, *networking.DestinationRule) {
+	return w.closestRule(w.cfg.RootNamespace, ns, append([]host.Name{n}, append(parents(n), host.Any)...), "")
+}
+
+// closer says whether a namespace has a rule of its own for a host which names it more closely than a pattern does.
+func (w *world) closer(ns string, n, pattern host.Name) bool {
+	for _, name := range append([]host.Name{n}, parents(n)...) {
+		if name == pattern {
+			return false
+		}
+		if found, _ := w.closestRule(ns, ns, []host.Name{name}, ""); found != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// closestRule finds the rule of a namespace that another one follows for the first of some names, but one; nil for none. Those for single workloads are left out.
+func (w *world) closestRule(of, ns string, names []host.Name, but host.Name) (found *config.Object, spec *networking.DestinationRule) {
+	for _, name := range names {
+		if name == but {
 			continue
 		}
-		for _, of := range []string{ns, w.cfg.RootNamespace} {
-			for _, o := range w.rules[wide] {
-				rule := o.Spec.(*networking.DestinationRule)
-				if o.Namespace != of || len(rule.GetWorkloadSelector().GetMatchLabels()) > 0 || of != ns && !w.ruleReaches(rule, of, ns) {
-					continue
-				}
-				if found == nil || writesFirst(o, rule, found, spec) { // of several the oldest that writes trafficPolicy
-					found, spec = o, rule
-				}
+		for _, o := range w.rules[name] {
+			rule := o.Spec.(*networking.DestinationRule)
+			if o.Namespace != of || len(rule.GetWorkloadSelector().GetMatchLabels()) > 0 || of != ns && !w.ruleReaches(rule, of, ns) {
+				continue
 			}
-			if found != nil {
-				return found, spec
+			if found == nil || writesFirst(o, rule, found, spec) { // of several the oldest that writes trafficPolicy
+				found, spec = o, rule
 			}
+		}
+		if found != nil {
+			return found, spec
 		}
 	}
 	return nil, nil

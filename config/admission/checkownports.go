@@ -57,7 +57,7 @@ func (w *world) leadsElsewhere(ns string, labels map[string]string, number uint3
 	return by, is
 }
 
-// leading are the pods of a namespace, and what leads to ports of pods there.
+// leading are the pods of a namespace, and what leads to ports of pods there, or says how they are read.
 func (w *world) leading(ns string) []*config.Object {
 	if w.leadingIn == nil {
 		w.leadingIn = map[string][]*config.Object{}
@@ -68,6 +68,8 @@ func (w *world) leading(ns string) []*config.Object {
 				is = true
 			case *networking.ServiceEntry:
 				is = spec.WorkloadSelector != nil
+			case *networking.Sidecar:
+				is = len(spec.Ingress) > 0
 			case *corev1.Service:
 				is = o.Kind == config.KindService && len(spec.Spec.Selector) > 0
 			}
@@ -119,9 +121,15 @@ func (w *world) checkPortLevels(r *report, p *security.PeerAuthentication) {
 	}
 }
 
+// mayBeKeptByPods says whether a policy is for workloads of one namespace, by their labels.
+func (w *world) mayBeKeptByPods(p *authz.Policy) bool {
+	_, ofGateway := p.Selector[selection.GatewayName]
+	return !ofGateway && !p.Targeted && p.Key.Namespace != w.cfg.RootNamespace
+}
+
 // checkAuthorizedPorts says the same of an AuthorizationPolicy that pods keep. At gateways and waypoints the ports are those that clients know.
 func (w *world) checkAuthorizedPorts(r *report, p *security.AuthorizationPolicy, policy *authz.Policy) {
-	if _, ofGateway := policy.Selector[selection.GatewayName]; ofGateway || policy.Targeted || r.of.Namespace == w.cfg.RootNamespace {
+	if !w.mayBeKeptByPods(policy) {
 		return
 	}
 	ofGateways := sync.OnceValue(func() bool { return w.selectsOne(policy.Workloads, slices.Concat(w.exits(), w.ingresses())) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
+	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
@@ -21,10 +22,28 @@ func (w *world) checkRouteHosts(r *report, v *networking.VirtualService) {
 		if isAddress(h) {
 			r.warn(at("spec.hosts", i), h, "hosts are led by the names that they are registered with, and this is an address, so nobody is led by the routes", "register a host with the address (spec.addresses of a ServiceEntry), and name that host")
 		}
-		if h != "*" && !isAddress(h) && !serviceSNI(h) && !host.Partial(h) {
+		n := w.fullName(h, r.of.Namespace)
+		switch {
+		case h == "*" || isAddress(h) || serviceSNI(h) || host.Partial(h):
+		case !w.registered(n) && !strings.HasSuffix(string(n), "."+clusterDomain) && w.comesIn(r.of.Namespace, v, h):
+			r.note(at("spec.hosts", i), h, "no ServiceEntry and no Service has this host, so the routes are for what comes in at the Gateways alone, and no workload of the mesh is led by them",
+				"register the host with a ServiceEntry, if workloads are to be led, or remove mesh from spec.gateways")
+		default:
 			w.checkRegistered(r, at("spec.hosts", i), h, "nobody is led by the routes")
 		}
 	}
+}
+
+// comesIn says whether a Gateway of a VirtualService lets one of its hosts in, from outside.
+func (w *world) comesIn(ns string, v *networking.VirtualService, h string) bool {
+	return slices.ContainsFunc(route.Gateways(v.Gateways, ns), func(name string) bool {
+		servers, _ := w.serversOf(name)
+		if !slices.ContainsFunc(servers, func(s registry.GatewayServer) bool { return s.Lets(ns, route.FullName(h, ns)) }) {
+			return false
+		}
+		p := w.openedBy(name)
+		return !p.leaving || len(p.ingresses) > 0
+	})
 }
 
 // checkDestinations warns of destinations that nobody registers: nothing is sent there.
@@ -108,7 +127,9 @@ func (w *world) secondRoutes() []Finding {
 		}
 		for _, h := range v.Hosts {
 			key := led{o.Namespace, w.fullName(h, o.Namespace)}
-			by[key] = append(by[key], o)
+			if list := by[key]; len(list) == 0 || list[len(list)-1] != o { // which may name it twice, short and in full
+				by[key] = append(list, o)
+			}
 		}
 	}
 	var findings []Finding

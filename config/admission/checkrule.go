@@ -110,15 +110,12 @@ func (w *world) checkGateways(r *report, v *networking.VirtualService) {
 		return
 	}
 	for i, g := range v.Gateways {
-		ns, name, qualified := strings.Cut(g, "/")
-		if !qualified || ns == "." {
-			name, ns = strings.TrimPrefix(g, "./"), r.of.Namespace
-		}
-		if g == meshGateway || w.gateways[ns+"/"+name] != nil {
+		name := route.Gateways([]string{g}, r.of.Namespace)[0]
+		if name == route.Mesh || w.gateways[name] != nil {
 			continue
 		}
 		fix := "create the Gateway, or mend the name"
-		if meant := strict.Closest(ns+"/"+name, sortedKeys(w.gateways)); meant != "" {
+		if meant := strict.Closest(name, sortedKeys(w.gateways)); meant != "" {
 			fix = fmt.Sprintf("did you mean %q?", meant)
 		}
 		r.warn(at("spec.gateways", i), g, "there is no such Gateway", fix)

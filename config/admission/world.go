@@ -42,6 +42,7 @@ type world struct {
 	kubeGateways map[config.Key]config.Object
 	classes      map[gatewayv1.ObjectName]config.Object
 	rules        map[host.Name][]*config.Object             // the DestinationRules
+	rootAsksTLS  bool                                       // one of the root namespace asks for TLS
 	policies     map[string][]*policy                       // of a namespace, in the order in which they are asked
 	workloads    map[string][]workload                      // of a namespace
 	ledRequests  map[host.Name][]uint32                     // where routes of requests lead to: ports, 0 for any; made when it is asked for
@@ -106,6 +107,7 @@ func survey(objs []config.Object, cfg mesh.Config) (*world, []Finding) {
 		case *networking.DestinationRule:
 			n := w.fullName(spec.Host, o.Namespace)
 			w.rules[n] = append(w.rules[n], &objects[i])
+			w.rootAsksTLS = w.rootAsksTLS || o.Namespace == cfg.RootNamespace && setsTLS(spec)
 		case *gatewayv1.GatewaySpec:
 			w.kubeGateways[o.Key] = o
 		case *gatewayv1.GatewayClassSpec:

@@ -10,7 +10,7 @@ import (
 var destinationRule = Kind{
 	Name: "DestinationRule", API: "networking.istio.io/v1", Message: &networking.DestinationRule{},
 	Fields: slices.Concat(
-		[]Field{{Path: "host", Fate: Applied, Why: "several objects of a namespace for one host, and for the same workloads, that are exported alike are one: the oldest that writes trafficPolicy, or a subset, has it"}},
+		[]Field{{Path: "host", Fate: Applied, Why: "of rules that cover a host those of the client's namespace count, then those of the host's, then the root namespace's, and in each that which names it most closely; several objects of a namespace for one host, and for the same workloads, that are exported alike are one: the oldest that writes trafficPolicy, or a subset, has it"}},
 		applied("exportTo", "workloadSelector.matchLabels"),
 		below("trafficPolicy", trafficPolicy()),
 		[]Field{{Path: "trafficPolicy.portLevelSettings.port.number", Fate: Applied,

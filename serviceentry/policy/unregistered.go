@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sallyport/sallyport/config"
 	"github.com/sallyport/sallyport/config/host"
 	"github.com/sallyport/sallyport/serviceentry/registry"
 	"github.com/sallyport/sallyport/serviceentry/resolve"
@@ -76,8 +77,14 @@ func rule(r resolve.OutboundPolicy) string {
 
 // hidden tells a host that nobody registered from one whose registration does not count for the workload, and whether
 // an entry of the workload's own namespace would help. Beside one that it sees, it would not: of one host, a workload
-// sees one entry.
+// sees one entry; nor beside a Service of the mesh, whose names are the Service's.
 func (a asking) hidden(d Destination) (why string, missing bool) {
+	d.Host = a.Completed(d.Host)
+	why, missing = a.hiddenHost(d)
+	return why, missing && !a.IsService(d.Host)
+}
+
+func (a asking) hiddenHost(d Destination) (why string, missing bool) {
 	ns := a.workload.Namespace
 	own := &registry.Service{Host: d.Host, Namespace: ns, Traits: &registry.Traits{}}
 	if _, is := host.Addr(d.Host); is {
@@ -89,10 +96,13 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 	}
 	if svc := a.snap.Visible(d.Host, ns, nil); svc != nil {
 		if _, has := svc.Port(d.Port); has && !a.Scope().Sees(ns, svc, d.Port) {
-			return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
+			return a.hiddenBy(svc), missing
 		}
 	}
 	if svc := a.Sidecar.Visible(d.Host); svc != nil {
+		if _, has := svc.Port(d.Port); has && len(svc.Addresses) > 0 {
+			return fmt.Sprintf("%s registers the host, but what comes to its port %d is known by its addresses (%s), and %s shows none of them: ask with one", svc.Source, d.Port, someAddresses(svc), d.Host), false
+		}
 		return fmt.Sprintf("%s registers the host, but not port %d: add the port there", svc.Source, d.Port), false
 	}
 	if svc := a.snap.Match(d.Host, d.Port, ns, a.Scope()); svc != nil {
@@ -102,7 +112,7 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		return fmt.Sprintf("%s registers the host, but not port %d", svc.Source, d.Port), missing
 	}
 	if svc := a.snap.Match(d.Host, 0, ns, nil); svc != nil {
-		return fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key), missing
+		return a.hiddenBy(svc), missing
 	}
 	if list := a.snap.Services(d.Host); len(list) > 0 {
 		svc := list[0]
@@ -112,6 +122,32 @@ func (a asking) hidden(d Destination) (why string, missing bool) {
 		return fmt.Sprintf("%s registers the host, but does not export it to namespace %s", svc.Source, ns) + a.wouldHide(missing), missing
 	}
 	return a.byNobody(missing)
+}
+
+// hiddenBy says of a registration that the workload's Sidecar hides it. Beside that of a Service no entry helps, so it is said what does.
+func (a asking) hiddenBy(svc *registry.Service) string {
+	why := fmt.Sprintf("%s registers the host, but %s hides it from this workload", svc.Source, a.Scope().Key)
+	if svc.Source.Kind == config.KindService {
+		why += fmt.Sprintf(": add %s/%s to the hosts of a listener there (spec.egress)", svc.Namespace, svc.Host)
+	}
+	return why
+}
+
+// someAddresses are the first of those that were written for a service.
+func someAddresses(svc *registry.Service) string {
+	const shown = 3
+	var out []string
+	for _, a := range svc.Addresses[:min(len(svc.Addresses), shown)] {
+		if a.IsSingleIP() {
+			out = append(out, a.Addr().String())
+		} else {
+			out = append(out, a.String())
+		}
+	}
+	if len(svc.Addresses) > shown {
+		out = append(out, "…")
+	}
+	return strings.Join(out, ", ")
 }
 
 const byNobody = "nobody registered the host"

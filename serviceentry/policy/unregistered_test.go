@@ -84,3 +84,55 @@ func TestLetOut(t *testing.T) {
 		t.Errorf("the forward proxy, which is somebody else: %+v", v)
 	}
 }
+
+// TestWhyNotTheMeshs: of the mesh's own Services it is said what keeps a workload from them, by whatever name it asks, and no entry is suggested in their place; of what is known
+// by addresses, that one is to be asked with.
+func TestWhyNotTheMeshs(t *testing.T) {
+	s := read(t, false, `
+apiVersion: v1
+kind: Service
+metadata: {name: catalog, namespace: shop}
+spec: {clusterIP: 10.0.0.1, selector: {app: catalog}, ports: [{name: http, port: 9080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: own, namespace: shop, annotations: {networking.istio.io/exportTo: "."}}
+spec: {clusterIP: 10.0.0.2, selector: {app: own}, ports: [{name: http, port: 9080}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: catalog-9999, namespace: shop}
+spec: {hosts: [catalog], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 9999, name: http, protocol: HTTP}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: narrow, namespace: web}
+spec: {egress: [{hosts: ["./*"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: mysql, namespace: shop}
+spec:
+  hosts: [mysql.example.net]
+  addresses: [198.51.100.0/24]
+  ports: [{number: 3306, name: mysql, protocol: TCP}]
+  resolution: STATIC
+  endpoints: [{address: 198.51.100.7}]
+`)
+	const hides = "Service shop/catalog registers the host, but Sidecar web/narrow hides it from this workload: add shop/catalog.shop.svc.cluster.local to the hosts of a listener there"
+	for _, c := range []struct{ ns, url, says string }{
+		{"web", "http://catalog.shop.svc.cluster.local:9080", hides},
+		{"web", "http://catalog.shop:9080", hides},
+		{"web", "http://catalog.shop:9999", hides},
+		{"bank", "http://own.shop:9080", "Service shop/own registers the host, but does not export it to namespace bank"},
+		{"shop", "http://catalog:9999", "Service shop/catalog registers the host, but not port 9999: add the port there"},
+		{"shop", "tcp://mysql.example.net:3306", "ServiceEntry shop/mysql registers the host, but what comes to its port 3306 is known by its addresses (198.51.100.0/24), and mysql.example.net shows none of them: ask with one"},
+		{"shop", "tcp://mysql.example.net:3307", "ServiceEntry shop/mysql registers the host, but not port 3307: add the port there"},
+	} {
+		w, d := policy.Workload{Namespace: c.ns, Name: "app"}, parse(t, c.url)
+		v := policy.Decide(s, w, d)
+		if suggestion := policy.Suggestion(w, d, v); v.Allowed || !strings.HasPrefix(v.Reason, c.says) || suggestion != "" {
+			t.Errorf("%s %s: %t, %s; suggested: %s", c.ns, c.url, v.Allowed, v.Reason, suggestion)
+		}
+	}
+}

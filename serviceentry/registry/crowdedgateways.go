@@ -136,24 +136,31 @@ func kindOfMatches(serves ServerKind) matchesKind {
 // matchesAt counts the matches by where they count.
 func (v *VirtualService) matchesAt() map[placeOfMatches]int {
 	out := map[placeOfMatches]int{}
-	note := func(kind matchesKind, w route.Where) {
+	v.eachMatch(func(kind matchesKind, w route.Where) {
 		for _, g := range w.Gateways {
 			out[placeOfMatches{g, kind, w.Port}]++
 		}
-	}
+	})
+	return out
+}
+
+// eachMatch goes through its matches, by what they are of.
+func (v *VirtualService) eachMatch(note func(kind matchesKind, w route.Where)) {
 	for _, h := range v.HTTP {
 		for _, m := range h.Matches {
 			note(matchesOfHTTP, m.Where)
 		}
 	}
-	for kind, list := range map[matchesKind][]route.L4{matchesOfTLS: v.TLS, matchesOfTCP: v.TCP} {
-		for _, t := range list {
-			for _, m := range t.Matches {
-				note(kind, m.Where)
-			}
+	for _, t := range v.TLS {
+		for _, m := range t.Matches {
+			note(matchesOfTLS, m.Where)
 		}
 	}
-	return out
+	for _, t := range v.TCP {
+		for _, m := range t.Matches {
+			note(matchesOfTCP, m.Where)
+		}
+	}
 }
 
 // judgeAtGateways says again at the Gateways of which namespaces a VirtualService comes to too much.

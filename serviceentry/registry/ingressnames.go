@@ -37,6 +37,12 @@ func (s *Snapshot) Asking(name string) (list []*VirtualService, gateways []confi
 	return list, gateways
 }
 
+// AnyAsking says whether one of the VirtualServices by which a name may be asked for is like that.
+func (s *Snapshot) AnyAsking(name string, is func(*VirtualService) bool) bool {
+	all, _ := s.names.Get(name)
+	return slices.ContainsFunc(all, func(a asker) bool { return a.routes != nil && is(a.routes) })
+}
+
 // AskedAlso gives, in order of age, the VirtualServices by which patterns that cover a name are asked for, but for "*".
 func (s *Snapshot) AskedAlso(name string) (out []*VirtualService) {
 	for pattern := name; ; {

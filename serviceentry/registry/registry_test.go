@@ -235,7 +235,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestRule: which DestinationRule counts for a host.
+// TestRule: which DestinationRule counts for a host: the client's namespace's, the host's, the root namespace's, which are the last for its own workloads, too, but for those that are for
+// nobody else.
 func TestRule(t *testing.T) {
 	s := newWorld(t,
 		entryYAML("shop/a", "a.b.test", ""),
@@ -243,13 +244,19 @@ func TestRule(t *testing.T) {
 		ruleYAML("shop/hidden", "*.b.test", ", exportTo: [\".\"]"), ruleYAML("default/wide", "*.b.test", ""),
 	).Snapshot()
 	svc := s.Services("a.b.test")[0]
-	for ns, want := range map[string]string{"client": "mine", "shop": "theirs", "default": "theirs", "other": "theirs"} {
+	for ns, want := range map[string]string{"client": "mine", "shop": "theirs", "default": "wide", "other": "theirs", "istio-system": "theirs"} {
 		if r := s.Rule(svc, ns, ""); r == nil || r.Key.Name != want {
 			t.Errorf("%s: %+v, want %s", ns, r, want)
 		}
 	}
+	private := newWorld(t, entryYAML("shop/a", "a.b.test", ""), ruleYAML("shop/theirs", "a.b.test", ""), ruleYAML("istio-system/own", "*.b.test", ", exportTo: [\".\"]")).Snapshot()
+	for ns, want := range map[string]string{"shop": "theirs", "istio-system": "own"} {
+		if r := private.Rule(private.Services("a.b.test")[0], ns, ""); r == nil || r.Key.Name != want {
+			t.Errorf("%s: %+v, want %s", ns, r, want)
+		}
+	}
 	wide := newWorld(t, entryYAML("shop/a", "a.b.test", ""), ruleYAML("istio-system/all", "*.test", ""), ruleYAML("shop/hidden", "*.b.test", ", exportTo: [\".\"]")).Snapshot()
-	for ns, want := range map[string]string{"shop": "hidden", "other": "all"} {
+	for ns, want := range map[string]string{"shop": "hidden", "other": "all", "istio-system": "all"} {
 		if r := wide.Rule(wide.Services("a.b.test")[0], ns, ""); r == nil || r.Key.Name != want {
 			t.Errorf("%s: %+v, want %s", ns, r, want)
 		}

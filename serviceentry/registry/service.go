@@ -98,6 +98,11 @@ func (e ExportTo) Includes(ns string) bool {
 	return found
 }
 
+// only says whether it names one namespace, and nobody else.
+func (e ExportTo) only(ns string) bool {
+	return !e.All && len(e.Namespaces) == 1 && e.Namespaces[0] == ns
+}
+
 // within is what is left of it in one namespace.
 func (e ExportTo) within(ns string) ExportTo {
 	if !e.Includes(ns) {

@@ -194,9 +194,10 @@ func widerRule(tail string) string {
 	return "*"
 }
 
-// Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it: the
-// workload's namespace first, then the service's, then the root namespace; exact host before wildcards, and rules that
-// select the workload before those for all. selected are those of its namespace that do (see Selecting).
+// Rule finds the DestinationRule for a service as a workload in ns (or the gateway, in its own) sees it, as in Istio: the
+// workload's namespace first, then the service's, then the root namespace; of a namespace's the exact host before wildcards, and rules that
+// select the workload before those for all. Workloads of the root namespace come to its rules last, too, but for those that are for nobody else.
+// selected are those of the workload's namespace that select it (see Selecting).
 func (s *Snapshot) Rule(svc *Service, ns string, selected SelectorKey) *DestinationRule {
 	return s.countedRule(s.ruleFor(svc, ns, selected), svc)
 }
@@ -206,22 +207,40 @@ func (s *Snapshot) ruleFor(svc *Service, ns string, selected SelectorKey) *Desti
 	if s.rules.Len() == 0 {
 		return nil
 	}
-	for candidate := tailOf(svc.Host); candidate != ""; candidate = widerRule(candidate) {
+	root := s.Mesh.RootNamespace
+	var found [3]*DestinationRule // by whose it is
+	for candidate := tailOf(svc.Host); candidate != "" && found[0] == nil; candidate = widerRule(candidate) {
 		rules, _ := s.rules.Get(candidate)
-		if len(rules) == 0 {
-			continue
-		}
-		for _, in := range [...]string{ns, svc.Namespace, s.Mesh.RootNamespace} {
-			for _, selecting := range [...]bool{true, false} {
-				for _, r := range rules {
-					if r.Key.Namespace == in && (r.Selector != nil) == selecting && (!selecting || selected.has(r.Key)) && (in == ns || selecting || r.ExportTo.Includes(ns)) {
-						return r
+		for i, in := range [...]string{ns, svc.Namespace, root} {
+			if found[i] == nil {
+				found[i] = firstRule(rules, func(r *DestinationRule) bool {
+					switch {
+					case r.Key.Namespace != in || r.Selector != nil && !selected.has(r.Key):
+						return false
+					case i == 0 && ns == root:
+						return r.ExportTo.only(ns)
 					}
-				}
+					return in == ns || r.Selector != nil || r.ExportTo.Includes(ns)
+				})
 			}
 		}
 	}
-	return nil
+	return cmp.Or(found[:]...)
+}
+
+// firstRule is the first rule of a kind among those for one host: one for single workloads before those for all.
+func firstRule(rules []*DestinationRule, is func(*DestinationRule) bool) *DestinationRule {
+	var forAll *DestinationRule
+	for _, r := range rules {
+		switch {
+		case !is(r):
+		case r.Selector != nil:
+			return r
+		case forAll == nil:
+			forAll = r
+		}
+	}
+	return forAll
 }
 
 // Scope finds the Sidecar object for a workload: one that selects it, else its namespace's, else the root

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -32,9 +33,10 @@ type VirtualService struct {
 
 	Hash uint64 // covers everything above
 
-	ends    map[string]bool // the hosts that its routes lead to
-	rows    int             // what proxies are told of for one host
-	crowded *route.Closed   // why nothing goes by its routes, where the hosts below its patterns are too many for them; see crowded.go
+	ends    map[string]bool  // the hosts that its routes lead to
+	rows    int              // what proxies are told of for one host
+	places  [3][]route.Where // where its matches of a kind count, each place once
+	crowded *route.Closed    // why nothing goes by its routes, where the hosts below its patterns are too many for them; see crowded.go
 }
 
 // virtualService reads one; find gives the routes of a delegate.
@@ -58,7 +60,7 @@ func (v *VirtualService) seal() *VirtualService {
 	if err != nil {
 		panic(fmt.Sprintf("registry: a VirtualService does not marshal: %v", err)) // no field of it can fail
 	}
-	v.Hash, v.ends, v.rows = xxhash.Sum64(text), v.destinations(), v.Rows()
+	v.Hash, v.ends, v.rows, v.places = xxhash.Sum64(text), v.destinations(), v.Rows(), v.placesOfMatches()
 	return v
 }
 
@@ -77,6 +79,25 @@ func (v *VirtualService) compare(o *VirtualService) int {
 		return c
 	}
 	return v.Key.Compare(o.Key)
+}
+
+// CountsAt says whether any of the routes that a server of a kind follows counts at a place.
+func (v *VirtualService) CountsAt(serves ServerKind, p route.Scope) bool {
+	return slices.ContainsFunc(v.places[kindOfMatches(serves)], func(w route.Where) bool { return w.At(p) })
+}
+
+// placesOfMatches are the places that its matches name, by their kinds, each once: there may be many more matches.
+func (v *VirtualService) placesOfMatches() (out [3][]route.Where) {
+	seen := map[string]bool{}
+	note := func(kind matchesKind, w route.Where) {
+		id := fmt.Sprint(kind, w.Port, w.Named, w.SourceNamespace, "|", selectorText(w.SourceLabels), "|", strings.Join(w.Gateways, ","))
+		if !seen[id] {
+			seen[id] = true
+			out[kind] = append(out[kind], w)
+		}
+	}
+	v.eachMatch(note)
+	return out
 }
 
 // wheres are the places that its matches name.
@@ -185,9 +206,9 @@ func (v *VirtualService) viewers() []string {
 	return slices.Compact(out)
 }
 
-// Routes finds the VirtualService that leads a workload in ns to a service; nil where none does. Whose counts is said as for
-// a Rule: the workload's own namespace's, then that of whoever registered the service, then the root namespace's; the exact
-// host before patterns, the longest first. Of several of one namespace the oldest counts, alone, as in Istio. One that has no
+// Routes finds the VirtualService that leads a workload in ns to a service; nil where none does. The exact host comes before patterns,
+// the longest of these first; of one host's that of the workload's own namespace, then that of whoever registered the service, then the
+// root namespace's. Of several of one namespace the oldest counts, alone, as in Istio for requests. One that has no
 // match for workloads of the namespace with what selects them is none.
 func (s *Snapshot) Routes(svc *Service, ns string, selected SelectorKey) *VirtualService {
 	if v := s.routes(svc, ns); v != nil && v.leads(ns, selected) {

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/config"
@@ -152,16 +153,48 @@ func (a Ingress) Ask(w *DestinationWays, gateway config.Key, ns, host string) {
 		if o.Gateway.Key != gateway || o.Serves == registry.NotServed {
 			continue
 		}
-		names := o.Lets(ns, host)
-		if o.Serves.Nameless() && len(names) > 0 {
-			names = []string{registry.CatchAllName(o.Port)}
-		}
-		for _, name := range names {
-			if row := a.rowOf(tableOf(o), strings.ToLower(name)); row != nil {
+		for _, name := range namesAt(o, ns, host) {
+			if row := a.rowOf(tableOf(o), name); row != nil {
 				w.ingress(row)
 			}
 		}
 	}
+}
+
+// namesAt are the names by which a server is asked for a host, or a pattern, of a namespace's objects.
+func namesAt(o *registry.IngressServer, ns, host string) []string {
+	names := o.Lets(ns, host)
+	if o.Serves.Nameless() && len(names) > 0 {
+		return []string{registry.CatchAllName(o.Port)}
+	}
+	for i := range names {
+		names[i] = strings.ToLower(names[i])
+	}
+	return names
+}
+
+// LeftOut says whether routes of a VirtualService for a host, or a pattern, count at servers of a Gateway object, and whether others have the name at all of these.
+func (a Ingress) LeftOut(gateway, by config.Key, host string) bool {
+	counts := false
+	for _, o := range a.snap.Opened(a.Ingress).Servers {
+		if o.Gateway.Key != gateway || o.Serves == registry.NotServed {
+			continue
+		}
+		at := gateway.Namespace + "/" + gateway.Name
+		for _, name := range namesAt(o, by.Namespace, host) {
+			told := a.snap.AnyAsking(name, func(v *registry.VirtualService) bool {
+				return v.Key == by && v.ExportTo.Includes(a.Namespace) && a.snap.AtGateway(v, at) != nil && v.CountsAt(o.Serves, a.place(o))
+			})
+			if !told {
+				continue
+			}
+			counts = true
+			if row := a.rowOf(tableOf(o), name); row != nil && slices.ContainsFunc(row.By, func(v *registry.VirtualService) bool { return v.Key == by }) {
+				return false
+			}
+		}
+	}
+	return counts
 }
 
 func (w *DestinationWays) ingress(r *IngressRow) {

@@ -259,6 +259,17 @@ func (a Sidecar) resolved(by known) netip.Addr {
 	return netip.Addr{}
 }
 
+// Completed is the full name of the Service that a name is short for, whoever sees it; the name itself where it is for none.
+func (a Sidecar) Completed(name string) string {
+	if full := a.kubernetesName(name); a.Visible(name) == nil && a.service(full) != nil {
+		return full
+	}
+	return name
+}
+
+// IsService says whether a full name is a Service's, whoever sees it.
+func (a Sidecar) IsService(host string) bool { return a.service(host) != nil }
+
 // service is the Service of a full name, whoever sees it.
 func (a Sidecar) service(host string) *registry.Service {
 	if host == "" {

@@ -37,7 +37,7 @@ type IngressRow struct {
 	// Own is the listener's host, where only connections lead to the name that were opened for it, or for a name below it: others share the table. ""
 	// where all that come do.
 	Own  string
-	By   []*registry.VirtualService // those of the Gateway's namespace first, then in order of age
+	By   []*registry.VirtualService // whose routes count, those of the Gateway's namespace first, then in order of age; where nobody's do, one who has the name
 	HTTP []route.HTTP
 	L4   []route.L4
 	Ends map[registry.End]IngressDestination
@@ -146,29 +146,30 @@ func (n *IngressName) row(o *registry.IngressServer) *IngressRow {
 	return &n.Rows[len(n.Rows)-1]
 }
 
-// add gives the routes of a VirtualService to a server's row. The first one's namespace has the name; whoever has a pattern that covers
+// add gives the routes of a VirtualService to a server's row. The first one's namespace has the name of those with routes that count there; whoever has a pattern that covers
 // it, and is older still, has it too, but for names of the Gateway's own namespace.
 func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.IngressServer, v *registry.VirtualService, older []*registry.VirtualService) {
 	taken := func(x *registry.VirtualService) bool {
-		return x.Key.Namespace != v.Key.Namespace && !ownOf(o, v) && x.Created.Before(v.Created) && x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
-			return slices.ContainsFunc(opened.Of(at), func(other *registry.IngressServer) bool {
-				return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && slices.ContainsFunc(x.Hosts, func(h string) bool {
-					return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool { return p != "*" && registry.Covers(p, n.Name) })
-				})
-			})
-		})
+		return x.Key.Namespace != v.Key.Namespace && !ownOf(o, v) && x.Created.Before(v.Created) && a.wider(n.Name, opened, o, x, true)
 	}
 	if !o.Alone && slices.ContainsFunc(older, taken) {
+		return
+	}
+	if !o.Alone && !v.CountsAt(o.Serves, a.place(o)) {
+		n.addIdle(a, opened, o, v, older)
 		return
 	}
 	r := n.row(o)
 	if o.Serves == registry.ServesDatagrams {
 		r.Policed, r.Unrefusable = a.Policed, a.snap.Unrefusable()
 	}
+	if !o.Alone && r.idle() {
+		r.By = nil // nobody's routes counted yet
+	}
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := route.Scope{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
+	place := a.place(o)
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
 		if r.Alone = o.Alone; r.Alone {
@@ -190,6 +191,42 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 			r.Ends[end] = a.end(end)
 		}
 	}
+}
+
+// addIdle notes a VirtualService none of whose routes counts at a server, as in Istio, where it has nothing there: only where nobody else has the name, nor a pattern
+// that covers it, so that what is answered then names an object.
+func (n *IngressName) addIdle(a Ingress, opened *registry.IngressPorts, o *registry.IngressServer, v *registry.VirtualService, older []*registry.VirtualService) {
+	if !o.Serves.Nameless() && n.Name != "*" {
+		has := func(x *registry.VirtualService) bool { return a.wider(n.Name, opened, o, x, false) }
+		if slices.ContainsFunc(older, has) || a.snap.AnyAsking("*", has) {
+			return
+		}
+	}
+	if r := n.row(o); len(r.By) == 0 {
+		r.By = []*registry.VirtualService{v}
+	}
+}
+
+// idle says that nobody's routes count, though somebody has the name.
+func (r *IngressRow) idle() bool { return !r.Alone && len(r.HTTP) == 0 && len(r.L4) == 0 }
+
+// wider says whether a VirtualService has a pattern that covers a name in the table of a server; where its routes are asked for, one of them counts there, and the
+// pattern is not the one for all.
+func (a Ingress) wider(name string, opened *registry.IngressPorts, o *registry.IngressServer, x *registry.VirtualService, routes bool) bool {
+	return x.ExportTo.Includes(a.Namespace) && slices.ContainsFunc(x.Gateways, func(at string) bool {
+		return a.snap.AtGateway(x, at) != nil && slices.ContainsFunc(opened.Of(at), func(other *registry.IngressServer) bool {
+			return other.Serves != registry.NotServed && tableOf(other) == tableOf(o) && (!routes || x.CountsAt(other.Serves, a.place(other))) && slices.ContainsFunc(x.Hosts, func(h string) bool {
+				return slices.ContainsFunc(other.Lets(x.Key.Namespace, h), func(p string) bool {
+					return p != name && (p != "*" || !routes) && registry.Covers(p, name)
+				})
+			})
+		})
+	})
+}
+
+// place is a server as routes ask for it.
+func (a Ingress) place(o *registry.IngressServer) route.Scope {
+	return route.Scope{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
 }
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.

@@ -164,7 +164,7 @@ func userRequests(list []route.HTTP, by *registry.VirtualService, to func(ns str
 			r.To = append(r.To, end)
 		}
 		for _, m := range h.Mirrors {
-			r.Mirrors = append(r.Mirrors, to(h.From.Namespace, m.Destination))
+			r.Mirrors = append(r.Mirrors, to(h.From.Namespace, m.Destination).writtenBy(by.Key, r))
 		}
 		switch {
 		case h.Closed != nil:
@@ -196,7 +196,7 @@ func userConnections(list []route.L4, by *registry.VirtualService, asked FoundBy
 	for _, l := range list {
 		r := Route{For: Connections, FoundBy: asked, By: l.From, Revision: l.Revision, Field: l.Field}
 		for _, d := range l.Destinations {
-			end := to(l.From.Namespace, d.Destination)
+			end := to(l.From.Namespace, d.Destination).writtenBy(by.Key, r)
 			end.Weight = d.Weight
 			r.To = append(r.To, end)
 		}
@@ -374,7 +374,7 @@ func (t *WeightedDestination) speakTLS() {
 	t.Port.Protocol = registry.HTTP // inside of it
 }
 
-// writtenBy has what closes a destination be about the object that wrote its route: the delegate of a VirtualService, where it was one.
+// writtenBy has what closes a destination be about the object that wrote its route: the delegate of a VirtualService, where it was one, or another one for the same host.
 func (t WeightedDestination) writtenBy(led config.Key, r Route) WeightedDestination {
 	if t.Closed != nil && t.Closed.By == led && r.By != led {
 		c := *t.Closed

@@ -171,9 +171,21 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		}
 	}
 	isDelegate := routes != nil && len(routes.Hosts) == 0
+	led, ofPatterns := map[string]bool{}, false // at Gateways, where other namespaces may have the names
+	for _, h := range routes.GetHosts() {
+		led[registry.CanonicalHost(h)], ofPatterns = true, ofPatterns || strings.HasPrefix(h, "*")
+	}
+	atGateways := func(v *networking.VirtualService) bool {
+		return slices.ContainsFunc(v.GetGateways(), func(g string) bool { return g != route.Mesh })
+	}
+	bound := atGateways(routes)
 	claims := admission.AsksClaims(routes)
 	rule, isRule := o.Spec.(*networking.DestinationRule)
 	otherTLS, reached := admission.SpeaksOtherTLS(rule), podsReached(&o, rule)
+	otherHas := func(other *config.Object) bool {
+		v, is := other.Spec.(*networking.VirtualService)
+		return is && atGateways(v) && (ofPatterns || leadsOne(v, led))
+	}
 	policy, isPolicy := o.Spec.(*security.AuthorizationPolicy)
 	custom := policy.GetAction() == security.AuthorizationPolicy_CUSTOM
 	return func(other *config.Object) bool {
@@ -189,14 +201,14 @@ func countsFor(o config.Object) func(other *config.Object) bool {
 		case config.KindPeerAuthentication: // of several for one workload the oldest counts; what those take who are spoken to
 			return same || otherTLS
 		case config.KindEgressPolicy, config.KindSidecar, config.KindTelemetry: // of the others, of several for one workload the oldest counts
-			return same
+			return same || isPolicy && other.Key.Kind == config.KindSidecar && o.Namespace == other.Namespace // which says how its pods read ports
 		case config.KindRequestAuthentication: // by whom tokens are verified; how many sets of keys a namespace has
 			return isPolicy || claims || same
 		case config.KindAuthorizationPolicy: // a proxy asks one provider
 			p, is := other.Spec.(*security.AuthorizationPolicy)
 			return custom && is && p.Action == security.AuthorizationPolicy_CUSTOM
 		case config.KindVirtualService: // of several for one host the oldest leads; a delegate may be of any namespace, and who delegates; where requests are led a rule's TLS counts, and they may be led away from plain text
-			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && (isDelegate || delegates[other.Key])
+			return isRule || same || isEntry && leadsOne(other.Spec.(*networking.VirtualService), hosts) || o.Key.Kind == other.Key.Kind && (isDelegate || delegates[other.Key]) || bound && otherHas(other)
 		case config.KindServiceEntry:
 			spec := other.Spec.(*networking.ServiceEntry)
 			return !isEntry || slices.ContainsFunc(spec.Hosts, func(h string) bool { return hosts[registry.CanonicalHost(h)] }) ||
