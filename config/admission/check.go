@@ -119,7 +119,7 @@ func (w *world) about(o *config.Object) []Finding {
 	case *networking.VirtualService:
 		w.checkGateways(r, spec)
 		w.checkBound(r, spec)
-		w.checkLeftOut(r, spec)
+		w.checkNamesHad(r, spec)
 		w.checkRouteTokens(r, spec)
 		w.checkSubsets(r, spec)
 		w.checkDelegates(r, spec)

@@ -11,8 +11,8 @@ import (
 	"github.com/sallyport/sallyport/serviceentry/route"
 )
 
-// checkLeftOut warns of hosts that other namespaces' VirtualServices have at a Gateway, so that none of the routes counts there. It does not say whose they are.
-func (w *world) checkLeftOut(r *report, v *networking.VirtualService) {
+// checkNamesHad warns of hosts that other namespaces' VirtualServices have at a Gateway, so that none of the routes counts there. It does not say whose they are.
+func (w *world) checkNamesHad(r *report, v *networking.VirtualService) {
 	for j, h := range v.Hosts {
 		var places []string
 		for _, name := range route.Gateways(v.Gateways, r.of.Namespace) {
