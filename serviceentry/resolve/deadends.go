@@ -189,7 +189,7 @@ func (a Ingress) LeftOut(gateway, by config.Key, host string) bool {
 				continue
 			}
 			counts = true
-			if row := a.rowOf(tableOf(o), name); row != nil && slices.ContainsFunc(row.By, func(v *registry.VirtualService) bool { return v.Key == by }) {
+			if row := a.rowOf(tableOf(o), name); row != nil && slices.ContainsFunc(row.By, func(v *registry.VirtualService) bool { return v.Key.Namespace == by.Namespace }) {
 				return false
 			}
 		}
