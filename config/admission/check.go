@@ -156,7 +156,7 @@ var Judged = []config.Kind{
 
 // JudgedBy are the kinds of the objects that it looks at.
 var JudgedBy = append([]config.Kind{
-	config.KindServiceEntry, config.KindService, config.KindNamespace, config.KindPod, config.KindWorkloadEntry, config.KindGateway,
+	config.KindServiceEntry, config.KindService, config.KindNamespace, config.KindPod, config.KindWorkloadEntry, config.KindGateway, config.KindSidecar,
 	config.KindKubeGateway, config.KindGatewayClass,
 }, Judged...)
 

@@ -173,7 +173,7 @@ func namesAt(o *registry.IngressServer, ns, host string) []string {
 	return names
 }
 
-// LeftOut says whether routes of a VirtualService for a host, or a pattern, count at servers of a Gateway object, and whether others have the name at all of these.
+// LeftOut says whether routes of a VirtualService for a host, or a pattern, count at servers of a Gateway object, and whether other namespaces have the name at all of these.
 func (a Ingress) LeftOut(gateway, by config.Key, host string) bool {
 	counts := false
 	for _, o := range a.snap.Opened(a.Ingress).Servers {

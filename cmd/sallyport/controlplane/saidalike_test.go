@@ -192,6 +192,31 @@ apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: dead-end-outside, namespace: shop}
 spec: {hosts: [in.test], gateways: [edge/front], http: [{route: [{destination: {host: tls.test, port: {number: 443}}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: left-out, namespace: other, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {hosts: [in.test], gateways: [edge/front], http: [{route: [{destination: {host: web.shop.svc.cluster.local}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: unread, namespace: shop}
+spec: {selector: {matchLabels: {app: sticky}}, action: ALLOW, rules: [{to: [{operation: {methods: [GET], ports: ["5432"]}}]}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: read, namespace: edge}
+spec: {selector: {app: read}, clusterIP: 10.96.0.4, ports: [{name: tcp, port: 9000}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: reads, namespace: edge}
+spec: {workloadSelector: {labels: {app: read}}, ingress: [{port: {number: 9000, name: http, protocol: HTTP}, defaultEndpoint: "127.0.0.1:9000"}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: read, namespace: edge}
+spec: {selector: {matchLabels: {app: read}}, action: ALLOW, rules: [{to: [{operation: {methods: [GET], ports: ["9000"]}}]}]}
 `
 
 // said is how many warnings there are of objects that are among others.
@@ -199,7 +224,7 @@ var said = map[string]int{
 	"hides": 1, "plain": 1, "exit": 1, "strange": 1, "unverified": 1, "web": 1, "first": 1, "second": 2, "no-claims": 1,
 	"sticks": 1, "of-another-name": 1, "unfollowed": 1,
 	"delegating": 1, "too-large": 1,
-	"dead-end": 2, "dead-end-of-pods": 2, "dead-end-outside": 1,
+	"dead-end": 2, "dead-end-of-pods": 2, "dead-end-outside": 1, "left-out": 1, "unread": 2, "read": 1,
 	"claims": 0, "requests": 0, "wide": 0, "verified": 0,
 }
 
