@@ -216,7 +216,7 @@ type outdated struct {
 // noteAhead makes aheadPeriods, of the records before a moment for which a condition holds.
 func noteAhead(ctx context.Context, conn *sql.Conn, old string, args []any, before time.Time) (o outdated, err error) {
 	o.until = before.Truncate(Period).Add(Period)
-	_, err = conn.ExecContext(ctx, "CREATE TEMP TABLE "+aheadPeriods+" AS SELECT DISTINCT "+periodOfTime+" AS began FROM "+Arrivals+old+" AND time >= ?", append(args[:len(args):len(args)], o.until)...) //nolint:gosec // G202: names and conditions are ours
+	_, err = conn.ExecContext(ctx, "CREATE TEMP TABLE "+aheadPeriods+" AS SELECT DISTINCT "+periodOfTime+" AS began FROM "+Arrivals+old+" AND time >= ?", append(args[:len(args):len(args)], o.until)...)
 	if err == nil {
 		err = conn.QueryRowContext(ctx, "SELECT min(began), max(began) FROM "+aheadPeriods).Scan(&o.first, &o.last)
 	}
