@@ -104,7 +104,10 @@ const (
 	accountMount = secrets + "kubernetes.io/serviceaccount" // the API server's own
 )
 
-// differentMounts compares what is mounted. More may be mounted below secrets, beside our own.
+// programs are the folders of programs, and of what these read: what is mounted there runs as the proxy, or has a say in how it does.
+var programs = []string{"/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr"}
+
+// differentMounts compares what is mounted. More may be mounted, as webhooks do in all containers of a pod, where it hides neither programs nor what is ours.
 func differentMounts(have, want []corev1.VolumeMount) string {
 	has := func(list []corev1.VolumeMount, m corev1.VolumeMount) bool {
 		return slices.ContainsFunc(list, func(x corev1.VolumeMount) bool { return equality.Semantic.DeepEqual(x, m) })
@@ -116,13 +119,22 @@ func differentMounts(have, want []corev1.VolumeMount) string {
 	}
 	ours := VolumeMounts()
 	for _, m := range have {
-		at := path.Clean(m.MountPath)
-		covers := slices.ContainsFunc(ours, func(o corev1.VolumeMount) bool { return at == o.MountPath || strings.HasPrefix(at, o.MountPath+"/") })
-		if !has(want, m) && (covers || !strings.HasPrefix(at, secrets)) {
+		at := path.Clean("/" + m.MountPath)
+		if at == "/run" || strings.HasPrefix(at, "/run/") { // a link to it in most images
+			at = "/var" + at
+		}
+		hides := slices.ContainsFunc(programs, func(of string) bool { return overlap(at, of) }) ||
+			slices.ContainsFunc(ours, func(o corev1.VolumeMount) bool { return overlap(at, o.MountPath) })
+		if hides && !has(want, m) {
 			return fmt.Sprintf("%s is mounted at %s", m.Name, m.MountPath)
 		}
 	}
 	return ""
+}
+
+// overlap says whether one of two folders is the other, or below it.
+func overlap(a, b string) bool {
+	return strings.HasPrefix(strings.TrimSuffix(a, "/")+"/", b+"/") || strings.HasPrefix(b+"/", strings.TrimSuffix(a, "/")+"/")
 }
 
 // differentHooks finds hooks that are not ours. None at all is no way around.
@@ -151,7 +163,7 @@ func withoutFree(c corev1.Container) corev1.Container {
 	return c
 }
 
-// plainContainer leaves out what was compared already and what is free, and writes as it is not written what the API server and the node's security modules add.
+// plainContainer leaves out what was compared already and what is free, and writes as it is not written what the API server adds.
 func plainContainer(c corev1.Container) corev1.Container {
 	c = withoutFree(c)
 	c.Image, c.Args, c.Env, c.VolumeMounts, c.Lifecycle = "", nil, nil, nil, nil
@@ -161,12 +173,22 @@ func plainContainer(c corev1.Container) corev1.Container {
 		}
 	}
 	if s := c.SecurityContext; s != nil {
-		s.SELinuxOptions, s.AppArmorProfile = nil, nil
-		if s.ProcMount != nil && *s.ProcMount == corev1.DefaultProcMount {
-			s.ProcMount = nil
-		}
+		c.SecurityContext = rights(s)
 	}
 	return c
+}
+
+// rights are what a container may do by who it is and what it was given. What takes more from it is anybody's to add: without what the init step needs it fails, and its
+// pod does not start.
+func rights(s *corev1.SecurityContext) *corev1.SecurityContext {
+	out := &corev1.SecurityContext{Privileged: s.Privileged, RunAsUser: s.RunAsUser, RunAsGroup: s.RunAsGroup, WindowsOptions: s.WindowsOptions}
+	if s.Capabilities != nil {
+		out.Capabilities = &corev1.Capabilities{Add: s.Capabilities.Add}
+	}
+	if s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount {
+		out.ProcMount = s.ProcMount
+	}
+	return out
 }
 
 // differentFields names the first field that is not the same.

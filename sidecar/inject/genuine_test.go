@@ -24,7 +24,7 @@ func injectedPod(t *testing.T, s Settings, annotations map[string]string) *corev
 	return result.Pod
 }
 
-// fillIn does with a pod what the API server, its admission plugins and the webhooks of clouds do.
+// fillIn does with a pod what the API server, its admission plugins and the webhooks of clouds and of observers do, which add to all containers.
 func fillIn(pod *corev1.Pod) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -35,8 +35,15 @@ func fillIn(pod *corev1.Pod) {
 			c.VolumeMounts = append(c.VolumeMounts,
 				corev1.VolumeMount{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
 				corev1.VolumeMount{Name: "aws-iam-token", MountPath: "/var/run/secrets/eks.amazonaws.com/serviceaccount", ReadOnly: true})
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "vault", MountPath: "/vault/secrets"}, corev1.VolumeMount{Name: "apm", MountPath: "/var/run/apm"},
+				corev1.VolumeMount{Name: "agent", MountPath: "/opt/agent"})
 			c.Env = append(c.Env, corev1.EnvVar{Name: "AWS_ROLE_ARN", Value: "arn:aws:iam::1:role/web"})
 			if c.SecurityContext != nil {
+				c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+				c.SecurityContext.AllowPrivilegeEscalation, c.SecurityContext.ReadOnlyRootFilesystem = ptr(false), ptr(true)
+				if c.SecurityContext.Capabilities != nil {
+					c.SecurityContext.Capabilities.Drop = append(c.SecurityContext.Capabilities.Drop, "NET_RAW", "MKNOD")
+				}
 				c.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1,c2"}
 				c.SecurityContext.ProcMount = ptr(corev1.DefaultProcMount)
 			}
@@ -112,6 +119,10 @@ func TestFake(t *testing.T) {
 	}{
 		"istio-init is not what this injector makes: noop is mounted at /usr/local/bin/sallyport-agent":                              {first: mount("/usr/local/bin/sallyport-agent")},
 		"istio-init is not what this injector makes: noop is mounted at /var/run/secrets/../../../bin":                               {first: mount("/var/run/secrets/../../../bin")},
+		"istio-init is not what this injector makes: noop is mounted at /":                                                           {first: mount("/")},
+		"istio-proxy is not what this injector makes: noop is mounted at /run/secrets/tokens":                                        {proxy: mount("/run/secrets/tokens")},
+		"istio-proxy is not what this injector makes: noop is mounted at /var":                                                       {proxy: mount("/var")},
+		"istio-proxy is not what this injector makes: its securityContext is another":                                                {proxy: func(c *corev1.Container) { c.SecurityContext.RunAsUser = ptr(int64(0)) }},
 		`istio-init is not what this injector makes: its argument 18, "--block-quic", is missing`:                                    {first: func(c *corev1.Container) { c.Args = c.Args[:len(c.Args)-1] }},
 		`istio-init is not what this injector makes: its argument 13 is "0.0.0.0/0", and not ""`:                                     {first: func(c *corev1.Container) { c.Args[12] = "0.0.0.0/0" }},
 		`istio-init is not what this injector makes: its argument 19, "--clean", is one too many`:                                    {first: func(c *corev1.Container) { c.Args = append(c.Args, "--clean") }},
