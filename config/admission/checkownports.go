@@ -127,12 +127,17 @@ func (w *world) mayBeKeptByPods(p *authz.Policy) bool {
 	return !ofGateway && !p.Targeted && p.Key.Namespace != w.cfg.RootNamespace
 }
 
+// ofGateways says whether a policy is for gateways; it is looked for when it is asked first.
+func (w *world) ofGateways(p *authz.Policy) func() bool {
+	return sync.OnceValue(func() bool { return w.selectsOne(p.Workloads, slices.Concat(w.exits(), w.ingresses())) })
+}
+
 // checkAuthorizedPorts says the same of an AuthorizationPolicy that pods keep. At gateways and waypoints the ports are those that clients know.
 func (w *world) checkAuthorizedPorts(r *report, p *security.AuthorizationPolicy, policy *authz.Policy) {
 	if !w.mayBeKeptByPods(policy) {
 		return
 	}
-	ofGateways := sync.OnceValue(func() bool { return w.selectsOne(policy.Workloads, slices.Concat(w.exits(), w.ingresses())) })
+	ofGateways := w.ofGateways(policy)
 	say := func(field string, list []string, follows string) {
 		for _, text := range list {
 			if n, err := strconv.ParseUint(text, 10, 16); err == nil && !ofGateways() {

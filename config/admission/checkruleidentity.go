@@ -18,9 +18,8 @@ func (w *world) checkIdentities(r *report, field string, t *networking.ClientTLS
 	if t.Mode != networking.ClientTLSSettings_ISTIO_MUTUAL || r.of.Namespace == w.cfg.RootNamespace {
 		return
 	}
-	domains := append([]string{w.cfg.TrustDomain}, w.cfg.TrustDomainAliases...)
 	ref, of := registry.RefOf(string(n))
-	i := slices.IndexFunc(t.SubjectAltNames, func(id string) bool { return mesh.Elsewhere(domains, id, ref.Namespace) })
+	i := slices.IndexFunc(t.SubjectAltNames, func(id string) bool { return mesh.Elsewhere(w.cfg.TrustDomains(), id, ref.Namespace) })
 	if !of || i < 0 || ref.Namespace != r.of.Namespace { // of others nothing counts there
 		return
 	}

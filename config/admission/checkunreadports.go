@@ -20,6 +20,7 @@ func (w *world) checkUnreadPorts(r *report, p *security.AuthorizationPolicy, pol
 	if policy.Action != authz.Allow || !w.mayBeKeptByPods(policy) {
 		return
 	}
+	ofGateways := w.ofGateways(policy)
 	for i := range policy.Rules {
 		if !policy.Rules[i].OfRequests() {
 			continue
@@ -27,7 +28,7 @@ func (w *world) checkUnreadPorts(r *report, p *security.AuthorizationPolicy, pol
 		for j, to := range p.Rules[i].To {
 			ports := to.GetOperation().GetPorts()
 			service := w.unreadPorts(r.of.Namespace, policy.Selector, ports)
-			if service == "" || w.selectsOne(policy.Workloads, slices.Concat(w.exits(), w.ingresses())) {
+			if service == "" || ofGateways() {
 				continue
 			}
 			r.warn(at(at("spec.rules", i)+".to", j, "operation")+".ports", strings.Join(ports, ", "),

@@ -107,7 +107,7 @@ func (a InboundAttempt) judged(s *registry.Snapshot, v Verdict, read, mutual boo
 		return v
 	}
 	what := &authz.Attempt{
-		Domains: domainsOf(s),
+		Domains: s.Mesh.TrustDomains(),
 		From:    a.From, Remote: a.From, To: a.Pod.Address, Authority: a.Request.Authority, Port: a.Port, SNI: a.SNI,
 	}
 	if mutual {

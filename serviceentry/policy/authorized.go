@@ -45,7 +45,7 @@ func (a asking) authorized(v *Verdict, gateway registry.Ref, name string, port u
 
 func (a asking) authorizedBy(set authz.Set, v *Verdict, name string, port uint32, spoken egresspolicy.Protocol, r route.Request) bool {
 	what := &authz.Attempt{
-		Domains: domainsOf(a.snap),
+		Domains: a.snap.Mesh.TrustDomains(),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()),
 		From:    a.workload.Address, Remote: a.workload.Address,
 		Authority: authorityThere(name, port, spoken), TLS: spoken == egresspolicy.TLS, Request: requestAsked(spoken, r),

@@ -322,7 +322,7 @@ func (a entering) asked() *authz.Attempt {
 	if !pod.IsValid() {
 		pod = a.asClient().workload.Address
 	}
-	return &authz.Attempt{Domains: domainsOf(a.snap), From: a.From, Remote: a.remote(), To: pod, Port: a.listen, SNI: a.sni()}
+	return &authz.Attempt{Domains: a.snap.Mesh.TrustDomains(), From: a.From, Remote: a.remote(), To: pod, Port: a.listen, SNI: a.sni()}
 }
 
 // authorized asks the AuthorizationPolicies of the gateway's pods.

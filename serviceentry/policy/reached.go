@@ -187,11 +187,6 @@ func (e *end) byNode(to *registry.Endpoint) bool {
 	return !to.Fronted && e.snap.Ambient(ns, to.Labels)
 }
 
-// domainsOf are the mesh's trust domain and what else is it.
-func domainsOf(s *registry.Snapshot) []string {
-	return append([]string{s.Mesh.TrustDomain}, s.Mesh.TrustDomainAliases...)
-}
-
 // ClientOf is the SPIFFE id of a service account.
 func ClientOf(s *registry.Snapshot, ns, account string) string {
 	return fmt.Sprintf("spiffe://%s/ns/%s/sa/%s", s.Mesh.TrustDomain, ns, account)

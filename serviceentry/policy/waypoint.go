@@ -78,7 +78,7 @@ func (a asking) authorizedAtWaypoint(v Verdict, port registry.Port, shown resolv
 		return v
 	}
 	what := &authz.Attempt{
-		Domains: domainsOf(a.snap),
+		Domains: a.snap.Mesh.TrustDomains(),
 		Client:  ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
 		Authority: shown.Request.Authority, Port: port.Number, SNI: resolve.FrontSNI(v.Service, port.Number),
 	}

@@ -45,7 +45,7 @@ func (a asking) byWaypointOf(v Verdict, front resolve.FrontedPod, port uint32, s
 	read := shown.Kind == resolve.Requests
 	if set := a.snap.AuthorizingPods(front.Gateway); len(set) > 0 {
 		what := &authz.Attempt{
-			Domains: domainsOf(a.snap), Client: ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
+			Domains: a.snap.Mesh.TrustDomains(), Client: ClientOf(a.snap, a.workload.Namespace, a.account()), From: a.workload.Address, Remote: a.workload.Address,
 			Authority: shown.Request.Authority, Port: port, SNI: wire.PodName(netip.AddrPortFrom(front.Address, uint16(port)).String(), read),
 		}
 		if read {

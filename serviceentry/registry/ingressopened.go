@@ -139,7 +139,7 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 		}
 	}
 	for at, server := range o.Servers {
-		note(o.of, server.name(), o.Servers[at:at+1:at+1])
+		note(o.of, server.Path(), o.Servers[at:at+1:at+1])
 	}
 	if i.OnDemand {
 		o.chooseOnDemand()
@@ -157,8 +157,8 @@ func (s *Snapshot) open(i Ingress) *IngressPorts {
 	return o
 }
 
-// name is how routes name it.
-func (o *IngressServer) name() string {
+// Path is how routes name it.
+func (o *IngressServer) Path() string {
 	return cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name)
 }
 

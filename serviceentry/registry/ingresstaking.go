@@ -48,7 +48,7 @@ func (t *taking) led(p *portTaken, host string, o *IngressServer) (by *VirtualSe
 				continue
 			}
 			for _, all := range p.all {
-				if v.At(all.name()) && all.leads(v, host) {
+				if v.At(all.Path()) && all.leads(v, host) {
 					return v, all.Gateway
 				}
 			}

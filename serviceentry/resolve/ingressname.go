@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -155,7 +154,8 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 	if !o.Alone && slices.ContainsFunc(older, taken) {
 		return
 	}
-	if !o.Alone && !v.CountsAt(o.Serves, a.place(o)) {
+	place := a.place(o)
+	if !o.Alone && !v.CountsAt(o.Serves, place) {
 		n.addIdle(a, opened, o, v, older)
 		return
 	}
@@ -169,7 +169,6 @@ func (n *IngressName) add(a Ingress, opened *registry.IngressPorts, o *registry.
 	if !o.Alone && len(r.By) > 0 && r.By[0].Key.Namespace != v.Key.Namespace {
 		return
 	}
-	place := a.place(o)
 	switch o.Serves {
 	case registry.ServesRequests, registry.ServesTLSRequests:
 		if r.Alone = o.Alone; r.Alone {
@@ -226,7 +225,7 @@ func (a Ingress) wider(name string, opened *registry.IngressPorts, o *registry.I
 
 // place is a server as routes ask for it.
 func (a Ingress) place(o *registry.IngressServer) route.Scope {
-	return route.Scope{Gateway: cmp.Or(o.Ref, o.Gateway.Key.Namespace+"/"+o.Gateway.Key.Name), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
+	return route.Scope{Gateway: o.Path(), Ports: []uint32{o.Port}, Namespace: a.Namespace, Source: route.Labels(a.PodLabels()), ReadsTokens: true}
 }
 
 // narrowed says whether a name is that of another listener of the Gateway, whose host is narrower.

@@ -134,7 +134,8 @@ func differentMounts(have, want []corev1.VolumeMount) string {
 
 // overlap says whether one of two folders is the other, or below it.
 func overlap(a, b string) bool {
-	return strings.HasPrefix(strings.TrimSuffix(a, "/")+"/", b+"/") || strings.HasPrefix(b+"/", strings.TrimSuffix(a, "/")+"/")
+	a, b = strings.TrimSuffix(a, "/")+"/", b+"/" // the root ends with one already
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
 // differentHooks finds hooks that are not ours. None at all is no way around.

@@ -14,9 +14,9 @@ import (
 const (
 	outboundPort = 15001
 	inboundPort  = 15006
-	StatusPort   = 15020 // health, metrics, the application's probes
-	ReadyPort    = 15021
-	StatsPort    = 15090 // Envoy's own metrics
+	StatusPort   = redirect.StatusPort
+	ReadyPort    = redirect.ReadyPort
+	StatsPort    = redirect.StatsPort
 )
 
 // blockQUIC is the init step's flag that refuses UDP 443.

@@ -83,8 +83,14 @@ func inboundRules(o Options) []string {
 	return append(rules, "-p tcp -j "+chainInRedirect)
 }
 
-// agentPorts are where the agent and Envoy answer about themselves: the status, readiness, statistics.
-var agentPorts = []uint16{15020, 15021, 15090}
+// Ports at which a pod's agent and Envoy answer about themselves.
+const (
+	StatusPort = 15020 // health, metrics, the application's probes
+	ReadyPort  = 15021
+	StatsPort  = 15090 // Envoy's own metrics
+)
+
+var agentPorts = []uint16{StatusPort, ReadyPort, StatsPort}
 
 // agentReturns leaves alone those of the agent's ports that are listed, or in a range that is. What is caught comes to the app from the proxy, and the agent
 // would take everybody's for the pod's own. With every port caught it is -d that names them.

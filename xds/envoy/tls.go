@@ -59,7 +59,7 @@ type TrustDomains string
 
 // TrustsOf are those of a mesh.
 func TrustsOf(m *mesh.Config) TrustDomains {
-	return TrustDomains(strings.Join(append([]string{m.TrustDomain}, m.TrustDomainAliases...), " "))
+	return TrustDomains(strings.Join(m.TrustDomains(), " "))
 }
 
 // Domains are the trust domain and its aliases.
